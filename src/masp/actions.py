@@ -1,0 +1,198 @@
+"""The enlarged action space: primitives first, then macros, and the file that holds them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from masp.errors import UserError
+
+FORMAT = "masp-macros"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A fixed sequence of primitive actions."""
+
+    actions: tuple[int, ...]
+    """Primitive actions in the order they are played."""
+    name: str = ""
+    """What people call it; empty: made from the names of its actions."""
+    count: int | None = None
+    """How often it was seen where it was mined."""
+
+
+@dataclass(frozen=True, init=False)
+class ActionSet:
+    """All that the agent can choose from: `num_primitives` primitives, then macros.
+
+    Action i < num_primitives is primitive i; action num_primitives + j plays `macros[j]`. Macros of length one
+    (aliases of a primitive) and repeated macros are allowed: both occur when macros are corrupted by noise.
+    """
+
+    num_primitives: int
+    macros: tuple[Macro, ...]
+    primitive_names: tuple[str, ...]
+    env_id: str
+
+    def __init__(
+        self,
+        num_primitives: int,
+        macros: Iterable[Macro | Sequence[int]] = (),
+        primitive_names: Sequence[str] = (),
+        env_id: str = "",
+    ):
+        if not isinstance(num_primitives, (int, np.integer)) or num_primitives < 1:
+            raise UserError(f"num_primitives must be a positive integer, got {num_primitives!r}")
+        if primitive_names and len(primitive_names) != num_primitives:
+            raise UserError(f"{len(primitive_names)} primitive names for {num_primitives} primitives")
+        num_primitives = int(num_primitives)
+        checked = tuple(_checked(i, macro, num_primitives) for i, macro in enumerate(macros))
+        object.__setattr__(self, "num_primitives", num_primitives)
+        object.__setattr__(self, "macros", checked)
+        object.__setattr__(self, "primitive_names", tuple(primitive_names))
+        object.__setattr__(self, "env_id", env_id)
+
+    def __len__(self) -> int:
+        return self.num_primitives + len(self.macros)
+
+    def sequence(self, action: int) -> tuple[int, ...]:
+        """The primitives that `action` plays."""
+        if not 0 <= action < len(self):
+            raise IndexError(f"action {action} is not in 0..{len(self) - 1}")
+        return (action,) if action < self.num_primitives else self.macros[action - self.num_primitives].actions
+
+    def sequences(self) -> list[tuple[int, ...]]:
+        """The primitives of every action, [A] of varying length."""
+        return [self.sequence(action) for action in range(len(self))]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """[A] int32, how many steps each action takes."""
+        return np.array([len(s) for s in self.sequences()], np.int32)
+
+    @property
+    def table(self) -> np.ndarray:
+        """[A, longest] int32, the primitives of each action, padded with its last one."""
+        longest = int(self.lengths.max())
+        return np.array([list(s) + [s[-1]] * (longest - len(s)) for s in self.sequences()], np.int32)
+
+    @property
+    def names(self) -> list[str]:
+        """One readable name per action."""
+        named = [macro.name or "-".join(self._primitive_name(a) for a in macro.actions) for macro in self.macros]
+        return [self._primitive_name(a) for a in range(self.num_primitives)] + named
+
+    def _primitive_name(self, action: int) -> str:
+        return self.primitive_names[action] if self.primitive_names else str(action)
+
+    def without_macros(self) -> ActionSet:
+        """The primitives alone."""
+        return ActionSet(self.num_primitives, (), self.primitive_names, self.env_id)
+
+    def require_primitives(self, num_primitives: int, env_id: str) -> None:
+        """Raise `UserError` unless these macros can be played in an environment with so many actions."""
+        for i, macro in enumerate(self.macros):
+            for action in macro.actions:
+                if action >= num_primitives:
+                    raise UserError(
+                        f"macro {i} uses action {action}, but {env_id} has actions 0..{num_primitives - 1}; "
+                        "was it mined on the full action set?"
+                    )
+        if self.num_primitives != num_primitives:
+            raise UserError(
+                f"the macros were made for {self.num_primitives} primitive actions, but {env_id} has "
+                f"{num_primitives}; mine them again or change num_primitives in the file"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that the macro file holds."""
+        macros = []
+        for macro in self.macros:
+            entry: dict[str, Any] = {"actions": list(macro.actions)}
+            if macro.name:
+                entry["name"] = macro.name
+            if macro.count is not None:
+                entry["count"] = macro.count
+            macros.append(entry)
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "env_id": self.env_id,
+            "num_primitives": self.num_primitives,
+            "primitive_names": list(self.primitive_names),
+            "macros": macros,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any, where: str = "macro file") -> ActionSet:
+        """The action set of a parsed macro file; `where` names the source in errors."""
+        if not isinstance(data, dict):
+            raise UserError(f"{where}: expected a JSON object, got {type(data).__name__}")
+        if data.get("format") != FORMAT:
+            raise UserError(f"{where}: not a macro file: 'format' is {data.get('format')!r}, expected '{FORMAT}'")
+        if data.get("version") != VERSION:
+            raise UserError(f"{where}: version {data.get('version')!r} is not known here, expected {VERSION}")
+        entries = data.get("macros")
+        if not isinstance(entries, list):
+            raise UserError(f"{where}: 'macros' must be a list of objects with 'actions'")
+        names = data.get("primitive_names") or ()
+        if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+            raise UserError(f"{where}: 'primitive_names' must be a list of strings")
+        try:
+            macros = [_macro_from_json(i, entry) for i, entry in enumerate(entries)]
+            return cls(data.get("num_primitives"), macros, names, str(data.get("env_id") or ""))  # type: ignore[arg-type]
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the macro file; an existing one is replaced whole or not at all."""
+        path = Path(path)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(self.to_json(), indent=1) + "\n")
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ActionSet:
+        """Read a macro file, or raise `UserError` that says what is wrong with it."""
+        try:
+            text = Path(path).read_text()
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such macro file; 'masp mine' makes one") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{path}: cannot be read as a macro file: {error}") from None
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+        return cls.from_json(data, str(path))
+
+
+def _macro_from_json(index: int, entry: Any) -> Macro:
+    if not isinstance(entry, dict) or not isinstance(entry.get("actions"), list):
+        raise UserError(f"macro {index} must be an object with a list 'actions'")
+    count = entry.get("count")
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
+        raise UserError(f"macro {index}: 'count' must be an integer, got {count!r}")
+    return Macro(tuple(entry["actions"]), str(entry.get("name") or ""), count)
+
+
+def _checked(index: int, macro: Macro | Sequence[int], num_primitives: int) -> Macro:
+    """`macro` as a `Macro` whose actions exist."""
+    if not isinstance(macro, Macro):
+        macro = Macro(tuple(macro))
+    if not macro.actions:
+        raise UserError(f"macro {index} is empty; a macro plays at least one action")
+    for action in macro.actions:
+        if isinstance(action, bool) or not isinstance(action, (int, np.integer)):
+            raise UserError(f"macro {index} holds {action!r}; actions are integers")
+        if not 0 <= action < num_primitives:
+            raise UserError(f"macro {index} uses action {action}, but there are actions 0..{num_primitives - 1} only")
+    return Macro(tuple(int(a) for a in macro.actions), macro.name, macro.count)
