@@ -1,0 +1,67 @@
+"""The `masp` command: finds the module of a sub-command, runs it, turns user mistakes into one line.
+
+A sub-command is a module with `add_arguments(parser)` and `run(args)`; it is imported only when it is called, so
+`masp --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import masp
+from masp.errors import UserError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    # name: (module, help)
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, with the command that explains it."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"masp: {message} (see '{self.prog} --help')\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code: 0 fine, 1 failed, 2 bad usage."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = _top_parser()
+    if not argv or argv[0] not in COMMANDS:
+        parser.parse_args(argv)  # --help and --version exit here; so does an unknown command
+        parser.print_help()
+        return 2
+    name, rest = argv[0], argv[1:]
+    module_name, help_text = COMMANDS[name]
+    module = importlib.import_module(module_name)
+    command = Parser(prog=f"masp {name}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.description = module.__doc__ or help_text
+    try:
+        module.add_arguments(command)
+        return int(module.run(command.parse_args(rest)) or 0)
+    except UserError as error:
+        print(f"masp {name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"\nmasp {name}: stopped", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
+        sys.stderr.close()
+        return 1
+
+
+def _top_parser() -> Parser:
+    lines = "\n".join(f"  {name:<12} {help_text}" for name, (_, help_text) in COMMANDS.items())
+    parser = Parser(
+        prog="masp",
+        description=f"{masp.__doc__}\n\ncommands:\n{lines}",
+        epilog="'masp COMMAND --help' explains one command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"masp {masp.__version__}")
+    parser.add_argument("command", nargs="?", choices=list(COMMANDS), metavar="COMMAND", help="one of the above")
+    return parser
