@@ -17,6 +17,8 @@ from masp.errors import UserError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
+    "mine": ("masp.cli.mine", "find macros in recorded play"),
+    "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
 }
 
 

@@ -1,0 +1,101 @@
+"""Look at a macro file, or corrupt it as the paper's noise experiment does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from masp.actions import ActionSet
+from masp.errors import UserError
+from masp.mining.names import spelled
+from masp.mining.noise import corrupt
+from masp.mining.overlap import overlap_matrix
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the two sub-commands."""
+    commands = parser.add_subparsers(dest="what", required=True, metavar="show|noise")
+    show = commands.add_parser("show", help="list the macros; draw how much they overlap")
+    show.add_argument("file", metavar="FILE", help="macro file, as 'masp mine' writes it")
+    show.add_argument("--png", metavar="FILE", help="write a heat map of the overlaps to this file")
+    show.add_argument("--json", action="store_true", help="print one JSON object")
+    noise = commands.add_parser("noise", help="replace macros by random sequences of the same length")
+    noise.add_argument("file", metavar="FILE", help="macro file, as 'masp mine' writes it")
+    noise.add_argument("--p", type=float, default=0.5, help="probability to replace each macro (default %(default)s)")
+    noise.add_argument("--seed", type=int, default=0, help="same seed, same result (default %(default)s)")
+    noise.add_argument("--out", required=True, metavar="FILE", help="where to write the corrupted macro file")
+    noise.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what was asked."""
+    actions = ActionSet.load(args.file)
+    return _show(actions, args) if args.what == "show" else _noise(actions, args)
+
+
+def _show(actions: ActionSet, args: argparse.Namespace) -> int:
+    sequences = [macro.actions for macro in actions.macros]
+    overlap = overlap_matrix(sequences)
+    number = len(sequences)
+    mean = float((overlap.sum() - number) / (number * (number - 1))) if number > 1 else 0.0
+    constant = sum(len(set(sequence)) == 1 and len(sequence) > 1 for sequence in sequences)
+    if args.png:
+        from masp.mining.figures import overlap_figure
+
+        try:
+            overlap_figure(actions).savefig(args.png, format="png")
+        except OSError as error:
+            raise UserError(f"{args.png}: cannot be written: {error.strerror}") from None
+    if args.json:
+        about = {
+            "env_id": actions.env_id,
+            "num_primitives": actions.num_primitives,
+            "macros": [
+                {"actions": list(m.actions), "name": name, "length": len(m.actions), "count": m.count}
+                for m, name in zip(actions.macros, actions.names[actions.num_primitives :], strict=True)
+            ],
+            "constant_macros": constant,
+            "mean_overlap": mean,
+        }
+        print(json.dumps(about))
+        return 0
+    _print_table(actions)
+    print(
+        f"{number} macros on {actions.num_primitives} primitives{' of ' + actions.env_id if actions.env_id else ''}; "
+        f"{constant} are constant runs; mean overlap {mean:.2f}"
+    )
+    return 0
+
+
+def _print_table(actions: ActionSet) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table("action", "macro", "length", "count")
+    for i, macro in enumerate(actions.macros):
+        text = spelled(macro.actions, actions.primitive_names)
+        text = f"{macro.name}: {text}" if macro.name else text
+        count = "" if macro.count is None else str(macro.count)
+        table.add_row(str(actions.num_primitives + i), escape(text), str(len(macro.actions)), count)
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def _noise(actions: ActionSet, args: argparse.Namespace) -> int:
+    corrupted = corrupt(actions, args.p, args.seed)
+    out = Path(args.out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise UserError(f"{out}: cannot be written; --out names a file in an existing folder")
+    try:
+        corrupted.save(out)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
+    # A macro that was replaced is a new object; one that stayed is the same value with its name and count.
+    replaced = [i for i, (a, b) in enumerate(zip(actions.macros, corrupted.macros, strict=True)) if a != b]
+    if args.json:
+        print(json.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))
+    else:
+        print(f"replaced {len(replaced)} of {len(actions.macros)} macros; written to {out}")
+    return 0

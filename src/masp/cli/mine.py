@@ -1,0 +1,168 @@
+"""Find macros in recorded play and write them to a macro file.
+
+A SOURCE is a file or folder of Atari Grand Challenge text (.txt), a recording made by 'masp record' (.jsonl),
+a Minari data set (its folder, or minari:ID for one installed locally); several are pooled. A sequence never
+crosses the end of an episode or file.
+
+The default set is meant to be useful: constant runs are left out, and each macro is chosen for the play it adds to
+what the others cover. --literal gives the paper's set: the k most frequent subsequences, whatever they are.
+
+examples:
+  masp mine recordings/pitfall --stride 4 --out pitfall.json
+  masp mine run1.jsonl run2.jsonl --top-scoring 0.25 --k 16 --out best.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from masp.errors import UserError
+from masp.mining.mine import Progress, mine
+from masp.mining.names import spelled
+from masp.mining.report import report
+from masp.mining.settings import MiningSettings
+from masp.mining.sources import open_sources
+
+_KEEP = ("keep_constant", "keep_noop", "keep_contained", "keep_same_effect")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options."""
+    defaults = MiningSettings()
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="recorded play: file, folder or minari:ID")
+    parser.add_argument("--out", required=True, metavar="FILE", help="where to write the macro file")
+    parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
+
+    size = parser.add_argument_group("which sequences")
+    size.add_argument("--k", type=int, default=defaults.k, metavar="N", help="macros at most (default %(default)s)")
+    size.add_argument("--min-length", type=int, default=defaults.min_length, metavar="N", help="default %(default)s")
+    size.add_argument("--max-length", type=int, default=defaults.max_length, metavar="N", help="default %(default)s")
+    size.add_argument(
+        "--stride",
+        type=int,
+        default=defaults.stride,
+        metavar="N",
+        help="take every N-th action: the frame skip of the agent that will play the macros; 4 for Atari (default 1)",
+    )
+    size.add_argument("--literal", action="store_true", help="the paper's heuristic: the most frequent, none left out")
+
+    play = parser.add_argument_group("which play")
+    play.add_argument("--only-successful", action="store_true", help="use successful episodes only")
+    play.add_argument("--top-scoring", type=float, metavar="SHARE", help="use the best share of episodes, e.g. 0.25")
+    play.add_argument("--skip-broken", action="store_true", help="leave out what cannot be read, with a warning")
+
+    filters = parser.add_argument_group("filters (each is on unless kept)")
+    filters.add_argument("--keep-constant", action="store_true", help="keep runs of one action")
+    filters.add_argument("--keep-noop", action="store_true", help="keep runs of NOOP (together with --keep-constant)")
+    filters.add_argument(
+        "--keep-contained", action="store_true", help="keep macros inside a chosen longer one that is as frequent"
+    )
+    filters.add_argument(
+        "--contained-ratio",
+        type=float,
+        metavar="R",
+        help=f"'as frequent': at least this share of the count (default {defaults.contained_ratio})",
+    )
+    filters.add_argument("--keep-same-effect", action="store_true", help="keep macros that differ in waiting only")
+    filters.add_argument(
+        "--min-count", type=int, metavar="N", help=f"leave out what is rarer (default {defaults.min_count})"
+    )
+    filters.add_argument(
+        "--by-frequency", action="store_true", help="choose the most frequent, not those that add most coverage"
+    )
+
+    env = parser.add_argument_group("environment (default: what the recordings say)")
+    env.add_argument("--num-primitives", type=int, metavar="N", help="primitive actions (Atari Grand Challenge: 18)")
+    env.add_argument("--env-id", default="", metavar="ID", help="name of the environment to note in the macro file")
+    env.add_argument("--noop", type=int, metavar="N", help="the action that does nothing (default: the one named NOOP)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Mine, save, report."""
+    settings = _settings(args)
+    out = Path(args.out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise UserError(f"{out}: cannot be written; --out names a file in an existing folder")
+    if args.num_primitives is not None and args.num_primitives < 1:
+        raise UserError(f"--num-primitives must be positive, got {args.num_primitives}")
+    with _progress() as show:
+        sources = open_sources(
+            args.sources, args.num_primitives, args.skip_broken, lambda done, total: show("reading", done, total)
+        )
+        mined = mine(sources, settings, args.num_primitives, (), args.env_id, args.noop, show)
+        found = {"out": str(out), **report(mined)}
+    try:
+        mined.actions.save(out)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
+    if args.json:
+        print(json.dumps(found))
+    else:
+        _print(found, mined.actions.primitive_names)
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> MiningSettings:
+    shared = {
+        n: getattr(args, n) for n in ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
+    }
+    chosen = {n: getattr(args, n) for n in ("min_count", "contained_ratio") if getattr(args, n) is not None}
+    if args.literal:
+        if chosen:
+            names = ", ".join("--" + name.replace("_", "-") for name in chosen)
+            raise UserError(f"--literal filters no sequences; leave out {names}")
+        return MiningSettings.literal(**shared)
+    kept = {name: getattr(args, name) for name in _KEEP}
+    return MiningSettings(**shared, **chosen, **kept, diverse=not args.by_frequency)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """A progress bar on stderr, if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading")
+        yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
+
+
+def _print(found: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    table = Table("#", "macro", "length", "count", "share", "sources")
+    for i, macro in enumerate(found["macros"]):
+        where = " ".join(f"{Path(name).name}:{count}" for name, count in list(macro["sources"].items())[:3])
+        more = len(macro["sources"]) - 3
+        table.add_row(
+            str(i),
+            escape(spelled(macro["actions"], primitive_names)),
+            str(macro["length"]),
+            str(macro["count"]),
+            f"{macro['share']:.2%}",
+            escape(where) + (f" +{more}" if more > 0 else ""),
+        )
+    console.print(table)
+    rows = sum(source["rows_used"] for source in found["sources"])
+    episodes = sum(source["episodes_used"] for source in found["sources"])
+    console.print(
+        f"{len(found['macros'])} macros from {rows:,} rows of {episodes:,} episodes; {found['constant_macros']} are "
+        f"constant runs; they cover {found['rows_covered']:.1%} of the rows and {found['changes_covered']:.1%} of the "
+        f"action changes; written to {escape(found['out'])}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for warning in found["warnings"]:
+        print(f"masp mine: note: {warning}", file=sys.stderr)

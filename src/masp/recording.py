@@ -1,0 +1,194 @@
+"""Recorded play in a file of our own: what `masp record` writes and `masp mine` reads.
+
+JSON lines. The first line is the header:
+
+    {"format": "masp-recording", "version": 1, "env_id": "...", "num_primitives": 6, "primitive_names": [...]}
+
+and each further line one finished episode:
+
+    {"actions": [0, 3, 3, ...], "score": 12.0, "success": true, "frames": 480}
+
+`score` (the return) and `success` may be null: not known. `frames` counts emulator frames. A line is written
+in one piece when its episode ends, so the file can be read at any time: a last line without its newline is still
+being written, or was when the writer died, and is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO
+
+from masp.errors import UserError
+
+FORMAT = "masp-recording"
+VERSION = 1
+MAX_ACTIONS = 65536
+"""More different primitives than this are not believed."""
+_LONGEST_LINE = 1 << 28  # bytes; an episode of some 50 million actions
+
+
+@dataclass(frozen=True)
+class RecordingHeader:
+    """What all episodes of a file have in common."""
+
+    env_id: str
+    num_primitives: int
+    primitive_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecordedEpisode:
+    """One finished episode."""
+
+    actions: Sequence[int]
+    """Primitive actions, one per step."""
+    score: float | None = None
+    """Undiscounted return; None: not known."""
+    success: bool | None = None
+    """Whether the task was solved; None: not known."""
+    frames: int | None = None
+    """Emulator frames; None: not known."""
+
+
+class RecordingWriter:
+    """Adds episodes to a recording; every episode is on disk when `add` returns.
+
+    An existing recording of the same environment is continued, after removing a line that its writer did not
+    finish; anything else at that path is refused rather than overwritten.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: RecordingHeader):
+        self._path, self._header = Path(path), header
+        if self._path.exists() and self._path.stat().st_size:
+            self._continue()
+        else:
+            self._file: BinaryIO = open(self._path, "wb", buffering=0)
+            self._write({"format": FORMAT, "version": VERSION, **header.__dict__})
+
+    def add(self, episode: RecordedEpisode) -> None:
+        """Write one episode."""
+        actions = [int(action) for action in episode.actions]
+        if actions and not 0 <= min(actions) <= max(actions) < self._header.num_primitives:
+            raise ValueError(f"actions {min(actions)}..{max(actions)} with {self._header.num_primitives} primitives")
+        self._write({**episode.__dict__, "actions": actions})
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> RecordingWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        line = memoryview((json.dumps(entry, separators=(",", ":")) + "\n").encode())
+        while line:  # a raw write may take only part of a long line
+            line = line[self._file.write(line) :]
+
+    def _continue(self) -> None:
+        with open(self._path, "rb") as file:
+            found = _read_header(file, str(self._path))
+        if found != self._header:
+            raise UserError(
+                f"{self._path}: holds a recording of {found.env_id or 'another environment'} with "
+                f"{found.num_primitives} primitives, not of {self._header.env_id} with "
+                f"{self._header.num_primitives}; choose another file"
+            )
+        self._file = open(self._path, "r+b", buffering=0)
+        self._file.seek(_end_of_last_line(self._file))
+        self._file.truncate()
+
+
+def read_header(path: str | os.PathLike[str]) -> RecordingHeader:
+    """What the episodes of a recording have in common."""
+    with open(path, "rb") as file:
+        return _read_header(file, str(path))
+
+
+def read_recording(
+    path: str | os.PathLike[str], warn: Callable[[str], None] = lambda message: None
+) -> Iterator[RecordedEpisode]:
+    """The finished episodes of a recording, one at a time; `warn` hears of a line still being written."""
+    with open(path, "rb") as file:
+        header = _read_header(file, str(path))
+        row = 1
+        while line := file.readline(_LONGEST_LINE):
+            row += 1
+            where = f"{path}, row {row}"
+            if not line.endswith(b"\n"):
+                if len(line) == _LONGEST_LINE:
+                    raise UserError(f"{where}: longer than {_LONGEST_LINE} bytes; is this a recording of masp?")
+                warn(f"{where}: not finished (still being written?); left out")
+                return
+            if line.strip():
+                yield _episode(line, header, where)
+
+
+def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
+    line = file.readline(1 << 20)
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one") from None
+    if not isinstance(entry, dict) or entry.get("format") != FORMAT:
+        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one")
+    if entry.get("version") != VERSION:
+        raise UserError(f"{where}, row 1: version {entry.get('version')!r} is not known here, expected {VERSION}")
+    number, names = entry.get("num_primitives"), entry.get("primitive_names") or []
+    if not _is_int(number) or not 1 <= number <= MAX_ACTIONS:
+        raise UserError(f"{where}, row 1: num_primitives must be in 1..{MAX_ACTIONS}, got {number!r}")
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len(names) not in (0, number):
+        raise UserError(f"{where}, row 1: primitive_names must be a list of {number} names, or empty")
+    return RecordingHeader(str(entry.get("env_id") or ""), number, tuple(names))
+
+
+def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisode:
+    try:
+        entry = json.loads(line)
+    except ValueError as error:
+        raise UserError(f"{where}: broken JSON ({error}); remove the line") from None
+    actions = entry.get("actions") if isinstance(entry, dict) else None
+    if not isinstance(actions, list):
+        raise UserError(f"{where}: expected an object with a list 'actions'; remove the line")
+    if not all(map(_is_int, actions)):
+        raise UserError(f"{where}: 'actions' must hold integers only; remove the line")
+    if actions and not 0 <= min(actions) <= max(actions) < header.num_primitives:
+        wrong = next(action for action in actions if not 0 <= action < header.num_primitives)
+        raise UserError(f"{where}: action {wrong} is not one of 0..{header.num_primitives - 1} that row 1 announces")
+    score, success, frames = entry.get("score"), entry.get("success"), entry.get("frames")
+    if score is not None and (
+        isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score)
+    ):
+        raise UserError(f"{where}: 'score' must be a number or null, got {score!r}")
+    if success is not None and not isinstance(success, bool):
+        raise UserError(f"{where}: 'success' must be true, false or null, got {success!r}")
+    if frames is not None and not _is_int(frames):
+        raise UserError(f"{where}: 'frames' must be an integer or null, got {frames!r}")
+    return RecordedEpisode(actions, score, success, frames)
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+def _end_of_last_line(file: BinaryIO) -> int:
+    """The position after the last newline."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        start = max(0, end - (1 << 16))
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
