@@ -68,7 +68,7 @@ class RecordingWriter:
         if self._path.exists() and self._path.stat().st_size:
             self._continue()
         else:
-            self._file: BinaryIO = open(self._path, "wb", buffering=0)
+            self._file: BinaryIO = open(self._path, "wb", buffering=0)  # noqa: SIM115
             self._write({"format": FORMAT, "version": VERSION, **header.__dict__})
 
     def add(self, episode: RecordedEpisode) -> None:
@@ -104,7 +104,7 @@ class RecordingWriter:
                 f"{found.num_primitives} primitives, not of {self._header.env_id} with "
                 f"{self._header.num_primitives}; choose another file"
             )
-        self._file = open(self._path, "r+b", buffering=0)
+        self._file = open(self._path, "r+b", buffering=0)  # noqa: SIM115
         self._file.seek(_end_of_last_line(self._file))
         self._file.truncate()
 
@@ -145,7 +145,7 @@ def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
     if entry.get("version") != VERSION:
         raise UserError(f"{where}, row 1: version {entry.get('version')!r} is not known here, expected {VERSION}")
     number, names = entry.get("num_primitives"), entry.get("primitive_names") or []
-    if not _is_int(number) or not 1 <= number <= MAX_ACTIONS:
+    if type(number) is not int or not 1 <= number <= MAX_ACTIONS:
         raise UserError(f"{where}, row 1: num_primitives must be in 1..{MAX_ACTIONS}, got {number!r}")
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len(names) not in (0, number):
         raise UserError(f"{where}, row 1: primitive_names must be a list of {number} names, or empty")
@@ -166,9 +166,7 @@ def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisod
         wrong = next(action for action in actions if not 0 <= action < header.num_primitives)
         raise UserError(f"{where}: action {wrong} is not one of 0..{header.num_primitives - 1} that row 1 announces")
     score, success, frames = entry.get("score"), entry.get("success"), entry.get("frames")
-    if score is not None and (
-        isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score)
-    ):
+    if score is not None and not (type(score) in (int, float) and math.isfinite(score)):
         raise UserError(f"{where}: 'score' must be a number or null, got {score!r}")
     if success is not None and not isinstance(success, bool):
         raise UserError(f"{where}: 'success' must be true, false or null, got {success!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from masp.actions import ActionSet
 from masp.errors import UserError
 from masp.mining.names import spelled
-from masp.mining.noise import corrupt
+from masp.mining.noise import corrupt, replaced_places
 from masp.mining.overlap import overlap_matrix
 
 
@@ -45,7 +45,7 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
         from masp.mining.figures import overlap_figure
 
         try:
-            overlap_figure(actions).savefig(args.png, format="png")
+            overlap_figure(actions).savefig(args.png, format="png", bbox_inches="tight")
         except OSError as error:
             raise UserError(f"{args.png}: cannot be written: {error.strerror}") from None
     if args.json:
@@ -92,8 +92,7 @@ def _noise(actions: ActionSet, args: argparse.Namespace) -> int:
         corrupted.save(out)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from None
-    # A macro that was replaced is a new object; one that stayed is the same value with its name and count.
-    replaced = [i for i, (a, b) in enumerate(zip(actions.macros, corrupted.macros, strict=True)) if a != b]
+    replaced = replaced_places(len(actions.macros), args.p, args.seed)
     if args.json:
         print(json.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))
     else:

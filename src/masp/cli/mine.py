@@ -29,6 +29,8 @@ from masp.mining.report import report
 from masp.mining.settings import MiningSettings
 from masp.mining.sources import open_sources
 
+_SHARED = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
+_TUNED = ("min_count", "contained_ratio")
 _KEEP = ("keep_constant", "keep_noop", "keep_contained", "keep_same_effect")
 
 
@@ -109,10 +111,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _settings(args: argparse.Namespace) -> MiningSettings:
-    shared = {
-        n: getattr(args, n) for n in ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
-    }
-    chosen = {n: getattr(args, n) for n in ("min_count", "contained_ratio") if getattr(args, n) is not None}
+    shared = {name: getattr(args, name) for name in _SHARED}
+    chosen = {name: getattr(args, name) for name in _TUNED if getattr(args, name) is not None}
     if args.literal:
         if chosen:
             names = ", ".join("--" + name.replace("_", "-") for name in chosen)

@@ -39,9 +39,8 @@ def read_agc(
                     raise BrokenRow(0, f"longer than {_LONGEST_ROW} bytes")
                 parts.append(parse_rows(text, columns, num_primitives))
             except BrokenRow as error:
-                broken = UserError(
-                    f"{path}, row {row + error.index}: {error}; repair or remove it, or pass --skip-broken"
-                )
+                where = f"{path}, row {row + error.index}"
+                broken = UserError(f"{where}: {error}; repair the file, or leave it out with --skip-broken")
                 if not skip_broken:
                     raise broken from None
                 kept = b"".join(line + b"\n" for line in text.split(b"\n")[: error.index])
@@ -60,7 +59,8 @@ def _read_head(file: BufferedReader, where: str) -> tuple[tuple[str, ...], int]:
         raise UserError(f"{where}: the file is empty")
     if b"\0" in head:
         raise UserError(f"{where}, row 1: a binary file, not Atari Grand Challenge text")
-    columns, row, start = COLUMNS, 1, 3 if head.startswith(b"\xef\xbb\xbf") else 0  # a byte order mark is no text
+    columns: tuple[str, ...] = COLUMNS
+    row, start = 1, 3 if head.startswith(b"\xef\xbb\xbf") else 0  # a byte order mark is no text
     file.seek(start)
     for _ in range(2):
         line = file.readline(_LONGEST_ROW).decode("latin-1").strip().lower()

@@ -121,16 +121,18 @@ def _numbers_are_plain(
 
 def _parse_carefully(text: bytes, columns: tuple[str, ...], num_primitives: int) -> Rows:
     """Row by row, with a reason for the first row that cannot be read; empty lines are passed over."""
-    actions, ends, end_scores, last_score = [], [], [], float("nan")
+    actions: list[int] = []
+    ends: list[int] = []
+    end_scores: list[float] = []
+    last_score = float("nan")
     for index, line in enumerate(text.split(b"\n")):
         if not line.strip():
             continue
         fields = [field.strip() for field in line.split(b",", len(columns))]
         if len(fields) != len(columns):
             found = line.count(b",") + 1
-            raise BrokenRow(
-                index, f"expected {len(columns)} columns ({','.join(columns)}), got {found}: {_shown(line)}"
-            )
+            expected = f"{len(columns)} columns ({','.join(columns)})"
+            raise BrokenRow(index, f"expected {expected}, got {found}: {_shown(line)}")
         row = dict(zip(columns, fields, strict=True))
         for name, field in row.items():
             if name not in ("terminal", "action") and not _is_number(field):
@@ -141,7 +143,7 @@ def _parse_carefully(text: bytes, columns: tuple[str, ...], num_primitives: int)
             raise BrokenRow(index, f"action {_shown(row['action'])} is not a whole number")
         if len(row["action"]) > 9 or int(row["action"]) >= num_primitives:
             known = f"0..{num_primitives - 1}"
-            raise BrokenRow(index, f"action {_shown(row['action'])} is not one of {known}; is it another game")
+            raise BrokenRow(index, f"action {_shown(row['action'])} is not one of {known}: play of another game?")
         last_score = float(row["score"]) if "score" in row else last_score
         if _TERMINAL[row["terminal"].lower()]:
             ends.append(len(actions))

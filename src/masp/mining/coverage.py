@@ -19,7 +19,7 @@ class CoverageIndex:
     """
 
     def __init__(self, alphabet: Alphabet, stream: np.ndarray, skip_constant: bool):
-        """`skip_constant` leaves out constant windows, most of run-heavy play; then no constant run may be asked for."""
+        """`skip_constant` leaves out constant windows, most of run-heavy play; ask for no constant run then."""
         self._alphabet = alphabet
         keys, positions = _windows(alphabet, stream, skip_constant)
         order = np.argsort(keys)
@@ -84,7 +84,7 @@ def measure(alphabet: Alphabet, stream: np.ndarray, sequences: Sequence[tuple[in
                 if offset < length - 1:
                     pairs[at + offset] = True
     changes = (stream[1:] != stream[:-1]) & (stream[1:] != 0) & (stream[:-1] != 0)
-    return _share(rows.sum(), np.count_nonzero(stream)), _share((pairs[:-1] & changes).sum(), changes.sum())
+    return _share(rows, stream != 0), _share(pairs[:-1], changes)
 
 
 def _windows(alphabet: Alphabet, stream: np.ndarray, skip_constant: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -102,5 +102,6 @@ def _windows(alphabet: Alphabet, stream: np.ndarray, skip_constant: bool) -> tup
     return np.concatenate(keys), np.concatenate(positions)
 
 
-def _share(part: int, whole: int) -> float:
-    return float(part) / float(whole) if whole else 0.0
+def _share(part: np.ndarray, whole: np.ndarray) -> float:
+    """How much of `whole` also lies in `part`."""
+    return float((part & whole).sum() / whole.sum()) if whole.any() else 0.0

@@ -48,17 +48,16 @@ class Episodes:
         arrays = [np.asarray(episode) for episode in episodes]
         for i, array in enumerate(arrays):
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                raise UserError(
-                    f"episode {i}: expected a flat sequence of integer actions, got {array.dtype} {array.shape}"
-                )
+                found = f"{array.dtype} {array.shape}"
+                raise UserError(f"episode {i}: expected a flat sequence of integer actions, got {found}")
             if array.size and array.min() < 0:
                 raise UserError(f"episode {i}: action {array.min()} is negative; actions count from 0")
             if array.size and array.max() >= MAX_ACTIONS:
                 raise UserError(f"episode {i}: action {array.max()} is beyond {MAX_ACTIONS - 1}; are these actions?")
         lengths = np.array([len(array) for array in arrays], np.int64)
-        flat = np.concatenate([a.astype(smallest_type(a), copy=False) for a in arrays]) if len(arrays) else []
+        typed = [array.astype(smallest_type(array), copy=False) for array in arrays]
         return cls(
-            np.asarray(flat, np.uint8) if not len(flat) else flat,
+            np.concatenate([np.zeros(0, np.uint8), *typed]),
             lengths,
             np.full(len(arrays), np.nan) if scores is None else np.asarray(scores, np.float64),
             np.full(len(arrays), UNKNOWN, np.int8) if success is None else np.asarray(success, np.int8),

@@ -68,12 +68,10 @@ def mine_macros(
       noop: the action that does nothing; default: the one named NOOP.
       options: any other field of `MiningSettings`.
     """
-    lengths = {"k": k, "min_length": min_length, "max_length": max_length, "stride": stride}
     if literal and (filters := set(options) - {"only_successful", "top_scoring"}):
-        raise UserError(
-            f"literal filters no sequences, but {', '.join(sorted(filters))} was given; leave one of them out"
-        )
-    settings = MiningSettings.literal(**lengths, **options) if literal else MiningSettings(**lengths, **options)
+        raise UserError(f"literal filters no sequences; leave out {', '.join(sorted(filters))}")
+    make = MiningSettings.literal if literal else MiningSettings
+    settings = make(k, min_length, max_length, stride, **options)
     opened = _open(sources, num_primitives)
     return mine(opened, settings, num_primitives, primitive_names, env_id, noop).actions
 

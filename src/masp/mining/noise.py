@@ -18,10 +18,17 @@ def corrupt(actions: ActionSet, p: float, seed: int) -> ActionSet:
         raise UserError(f"p must be a probability between 0 and 1, got {p}")
     if seed < 0:
         raise UserError(f"seed must not be negative, got {seed}")
-    macros = []
-    for place, macro in enumerate(actions.macros):
-        rng = np.random.default_rng([seed, place])
-        replace = rng.random() < p
-        random_sequence = rng.integers(0, actions.num_primitives, len(macro.actions))
-        macros.append(Macro(tuple(random_sequence.tolist())) if replace else macro)
+    macros = list(actions.macros)
+    for place in replaced_places(len(macros), p, seed):
+        draw = _generator(seed, place, 1).integers(0, actions.num_primitives, len(macros[place].actions))
+        macros[place] = Macro(tuple(draw.tolist()))
     return ActionSet(actions.num_primitives, macros, actions.primitive_names, actions.env_id)
+
+
+def replaced_places(number: int, p: float, seed: int) -> list[int]:
+    """Which of `number` macros `corrupt` replaces."""
+    return [place for place in range(number) if _generator(seed, place, 0).random() < p]
+
+
+def _generator(seed: int, place: int, use: int) -> np.random.Generator:
+    return np.random.default_rng([seed, place, use])

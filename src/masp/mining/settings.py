@@ -50,9 +50,7 @@ class MiningSettings:
         if not 0 < self.contained_ratio <= 1:
             raise UserError(f"contained_ratio must be above 0 and at most 1, got {self.contained_ratio}")
         if self.top_scoring is not None and not 0 < self.top_scoring <= 1:
-            raise UserError(
-                f"top_scoring must be above 0 and at most 1 (a share of the episodes), got {self.top_scoring}"
-            )
+            raise UserError(f"top_scoring is a share of the episodes, above 0 and at most 1, got {self.top_scoring}")
 
     @classmethod
     def literal(

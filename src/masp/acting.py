@@ -1,0 +1,120 @@
+"""Choosing decisions and taking in what a tick brought: the two halves of a tick that both training loops share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from masp import execution, nstep, replay
+from masp.environments.base import Step
+from masp.execution import MacroState
+from masp.nstep import WindowState
+from masp.replay import ReplayState
+
+
+class ActorState(NamedTuple):
+    """Where N environments stand, apart from the environments themselves."""
+
+    frames: Array  # [N, stack, ...] newest observations, newest last, zeros before the episode
+    age: Array  # [N] int32, rows since the first of the episode
+    resetting: Array  # [N] bool, the coming tick only resets
+    macro: MacroState
+    windows: WindowState
+    episode_return: Array  # [N] undiscounted, unclipped
+    episode_steps: Array  # [N] int32
+    usage: Array  # [A] int32, how often each action was decided on
+    steps: Array  # [] int32, steps played in total
+
+
+class Episodes(NamedTuple):
+    """Episodes that ended at this tick; entries that are not `ended` mean nothing."""
+
+    ended: Array  # [N] bool
+    score: Array  # [N] undiscounted return
+    steps: Array  # [N] int32
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The fixed parts of acting; all state is in `ActorState`."""
+
+    table: Array  # [A, longest]
+    lengths: Array  # [A]
+    gamma: float
+    n_step: int
+    stack: int
+    clip_rewards: bool
+
+    def init(self, observation: Array) -> ActorState:
+        """Right after a reset that gave `observation` [N, ...]."""
+        num_envs = observation.shape[0]
+        zeros = jnp.zeros(num_envs, jnp.int32)
+        frames = jnp.zeros((num_envs, self.stack, *observation.shape[1:]), observation.dtype)
+        return ActorState(
+            frames=frames.at[:, -1].set(observation),
+            age=zeros,
+            resetting=jnp.zeros(num_envs, bool),
+            macro=execution.init(num_envs),
+            windows=nstep.init(num_envs, self.n_step),
+            episode_return=jnp.zeros(num_envs),
+            episode_steps=zeros,
+            usage=jnp.zeros(self.lengths.shape[0], jnp.int32),
+            steps=jnp.zeros((), jnp.int32),
+        )
+
+    def inputs(self, state: ActorState) -> Array:
+        """[N, ...] what the network sees."""
+        return replay.join_stack(state.frames)
+
+    def decide(
+        self, state: ActorState, values: Array, epsilon: Array | float, tick: Array, key: Array
+    ) -> tuple[ActorState, Array]:
+        """Epsilon-greedy decisions where they are due; [N] the next primitive of every environment.
+
+        Args:
+          values: [N, A] action values of `inputs(state)`.
+        """
+        due = (state.macro.position == 0) & ~state.resetting
+        key_explore, key_random = jax.random.split(key)
+        random = jax.random.randint(key_random, due.shape, 0, values.shape[1])
+        explore = jax.random.uniform(key_explore, due.shape) < epsilon
+        macro = execution.begin(state.macro, jnp.where(explore, random, jnp.argmax(values, axis=1)).astype(jnp.int32))
+        windows = nstep.begin(state.windows, due, macro.action, tick)
+        usage = state.usage.at[macro.action].add(due)
+        state = state._replace(macro=macro, windows=windows, usage=usage)
+        return state, execution.primitives(macro, self.table)
+
+    def advance(self, state: ActorState, step: Step) -> tuple[ActorState, nstep.Windows, Episodes]:
+        """The state after a tick, the windows it closed and the episodes it ended."""
+        idle = state.resetting
+        reward = jnp.clip(step.reward, -1.0, 1.0) if self.clip_rewards else step.reward
+        macro, decision = execution.advance(
+            state.macro, reward, step.terminated | step.life_lost, step.truncated, idle, self.lengths, self.gamma
+        )
+        windows, closed = nstep.extend(state.windows, decision)
+        score = jnp.where(idle, 0.0, state.episode_return + step.reward)
+        steps = jnp.where(idle, 0, state.episode_steps + 1)
+        ended = (step.terminated | step.truncated) & ~idle
+        frames = jnp.where(idle.reshape(-1, *[1] * (state.frames.ndim - 1)), 0, state.frames).astype(state.frames.dtype)
+        frames = jnp.concatenate([frames[:, 1:], step.observation[:, None].astype(frames.dtype)], axis=1)
+        following = ActorState(
+            frames=frames,
+            age=jnp.where(idle, 0, state.age + 1),
+            resetting=ended,
+            macro=macro,
+            windows=windows,
+            episode_return=score,
+            episode_steps=steps,
+            usage=state.usage,
+            steps=state.steps + jnp.sum(~idle),
+        )
+        return following, closed, Episodes(ended, score, steps)
+
+    def remember(self, memory: ReplayState, state: ActorState, closed: nstep.Windows, tick: Array) -> ReplayState:
+        """Store what `advance` brought: the new observation as row `tick + 1`, and the windows that end there."""
+        memory = replay.write_row(memory, tick + 1, state.frames[:, -1], state.age)
+        return replay.write_windows(memory, tick + 1, closed, self.stack)

@@ -1,0 +1,245 @@
+"""One update of the agent and of the similarity: Algorithm 1 of the paper, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from masp import losses
+from masp import similarity as sim
+from masp.config import AgentConfig, SimilarityConfig
+from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
+from masp.networks import QNetwork
+from masp.replay import Sample
+
+
+class Hyper(NamedTuple):
+    """Numbers that a sweep may vary without compiling again."""
+
+    penalty_weight: Array
+    meta_learning_rate: Array
+
+
+class LearnerState(NamedTuple):
+    """All that an update reads or writes; a checkpoint holds exactly this."""
+
+    params: Params
+    target_params: Params
+    opt_state: optax.OptState
+    similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal
+    similarity_opt_state: optax.OptState
+    recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
+    hyper: Hyper
+    updates: Array  # [] int32
+
+
+class Metrics(NamedTuple):
+    """What one update says about itself, all []."""
+
+    td_loss: Array
+    penalty: Array
+    q_mean: Array
+    q_max: Array
+    q_spread: Array  # standard deviation of the values of one state, over actions
+    gradient_norm: Array
+    meta_gradient_norm: Array
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The fixed parts of learning; all state is in `LearnerState`."""
+
+    network: QNetwork
+    agent: AgentConfig
+    similarity: SimilarityConfig
+
+    @property
+    def support(self) -> Array:
+        """[atoms] values of the C51 atoms; one atom for scalar values."""
+        return jnp.linspace(self.agent.v_min, self.agent.v_max, self.agent.num_atoms)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return adam(self.agent.learning_rate, self.agent.adam_eps, self.agent.max_gradient_norm)
+
+    @property
+    def meta_optimiser(self) -> optax.GradientTransformation:
+        """Gives a direction; the learning rate is in `Hyper`."""
+        return optax.scale_by_adam() if self.similarity.meta_optimiser == "adam" else optax.identity()
+
+    @property
+    def _kept_steps(self) -> int:
+        """How many inner steps must outlive their update."""
+        if not self.similarity.learns:
+            return 0
+        return self.similarity.trace_length - (self.similarity.held_out == "separate")
+
+    def init(self, key: Array, observation: Array, similarity: Array) -> LearnerState:
+        """A fresh learner; `observation` [1, ...] gives the shape."""
+        params = self.network.init({"params": key}, observation, similarity)
+        opt_state = self.optimiser.init(params)
+        recent: Any = ()
+        if self._kept_steps:
+            states = jnp.zeros((self.agent.batch_size, *observation.shape[1:]), observation.dtype)
+            step = InnerStep(params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, key)
+            recent = jax.tree.map(lambda leaf: jnp.stack([jnp.zeros_like(leaf)] * self._kept_steps), step)
+        return LearnerState(
+            params=params,
+            target_params=jax.tree.map(jnp.copy, params),
+            opt_state=opt_state,
+            similarity=similarity,
+            similarity_opt_state=self.meta_optimiser.init(similarity),
+            recent=recent,
+            hyper=Hyper(jnp.asarray(self.similarity.penalty_weight), jnp.asarray(self.similarity.meta_learning_rate)),
+            updates=jnp.zeros((), jnp.int32),
+        )
+
+    def outputs(self, params: Params, observations: Array, similarity: Array, noise: Array | None) -> Array:
+        """[B, A, atoms] network outputs; without a noise key the noisy layers use their means."""
+        rngs = None if noise is None or not self.agent.noisy else {"noise": noise}
+        return self.network.apply(params, observations, similarity, rngs=rngs)  # type: ignore[return-value]
+
+    def values(self, params: Params, observations: Array, similarity: Array, noise: Array | None) -> Array:
+        """[B, A] expected values."""
+        return losses.expected_values(self.outputs(params, observations, similarity, noise), self.support)
+
+    def penalty(self, q: Array, similarity: Array, weight: Array) -> Array:
+        """[] eq. (2): weight times the mean penalty of values [B, A]."""
+        smoothing = sim.smoothing(similarity, self.similarity.penalty_form)
+        return weight * jnp.mean(jax.vmap(sim.similarity_penalty, in_axes=(0, None))(q, smoothing))
+
+    def td_losses(self, outputs: Array, params: Params, state: LearnerState, sample: Sample, key: Array) -> Array:
+        """[B] TD losses of the online `outputs` at s_tm1; `params` choose the next action (double Q)."""
+        batch = sample.transition
+        key_selector, key_target = jax.random.split(key)
+        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, key_target)
+        if self.agent.double:
+            selector_t = self.values(params, batch.s_t, state.similarity, key_selector)
+        else:
+            selector_t = losses.expected_values(target_t, self.support)
+        per_transition = jax.vmap(losses.td_loss, in_axes=(0, 0, 0, 0, 0, 0, None))
+        selector_t = jax.lax.stop_gradient(selector_t)
+        return per_transition(
+            outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support
+        )
+
+    def td_gradient(self, params: Params, state: LearnerState, sample: Sample, key: Array) -> Params:
+        """g': gradient of the importance-weighted TD loss of `sample` at `params`."""
+        key_noise, key_td = jax.random.split(key)
+
+        def objective(params: Params) -> Array:
+            outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, key_noise)
+            return jnp.mean(sample.weight * self.td_losses(outputs, params, state, sample, key_td))
+
+        return jax.grad(objective)(params)
+
+    def update(
+        self, state: LearnerState, sample: Sample, key: Array, draw_held_out: Callable[[], Sample]
+    ) -> tuple[LearnerState, Array, Metrics]:
+        """One gradient step on TD loss + penalty, then the similarity's; also the [B] losses for the priorities.
+
+        `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
+        """
+        key_noise, key_td, key_held_out = jax.random.split(key, 3)
+        states = sample.transition.s_tm1
+        outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, key_noise), state.params)
+
+        def td_objective(outputs: Array) -> tuple[Array, Array]:
+            per_transition = self.td_losses(outputs, state.params, state, sample, key_td)
+            return jnp.mean(sample.weight * per_transition), per_transition
+
+        (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
+        meta_norm = jnp.zeros(())
+        if self.similarity.learns and self.similarity.held_out == "next":
+            # The TD gradient of this batch is the held-out gradient of the updates before it.
+            state, meta_norm = self._meta_update(state, state.recent, lambda: pull_back(td_cotangent)[0])
+
+        def penalty_objective(outputs: Array) -> Array:
+            q = losses.expected_values(outputs, self.support)
+            return self.penalty(q, state.similarity, state.hyper.penalty_weight)
+
+        penalty, cotangent = jnp.zeros(()), td_cotangent
+        if self.similarity.active:
+            penalty, penalty_cotangent = jax.value_and_grad(penalty_objective)(outputs)
+            cotangent = td_cotangent + penalty_cotangent
+        (gradient,) = pull_back(cotangent)
+        updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
+        step = InnerStep(state.params, state.opt_state, gradient, states, state.similarity, key_noise)
+        params = optax.apply_updates(state.params, updates)
+        state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
+
+        if self.similarity.learns:
+            steps = _push(state.recent, step, self.similarity.trace_length)
+            if self.similarity.held_out == "separate":
+                state, meta_norm = self._meta_update(
+                    state, steps, lambda: self.td_gradient(params, state, draw_held_out(), key_held_out)
+                )
+            if self._kept_steps:
+                state = state._replace(recent=jax.tree.map(lambda leaf: leaf[: self._kept_steps], steps))
+        state = self._sync_target(state)
+        q = losses.expected_values(outputs, self.support)
+        metrics = Metrics(
+            td,
+            penalty,
+            jnp.mean(q),
+            jnp.mean(jnp.max(q, axis=1)),
+            jnp.mean(jnp.std(q, axis=1)),
+            optax.global_norm(gradient),
+            meta_norm,
+        )
+        return state, per_transition, metrics
+
+    def _meta_update(
+        self, state: LearnerState, steps: InnerStep, held_out_gradient: Callable[[], Params]
+    ) -> tuple[LearnerState, Array]:
+        """The similarity after one meta-step, where one is due; and the norm of its gradient."""
+        period = self.similarity.meta_period_updates
+        due = (state.updates % period == 0) & (state.updates >= self.similarity.trace_length)
+
+        def step() -> tuple[Array, optax.OptState, Array]:
+            g = held_out_gradient()
+
+            def through(inner: InnerStep) -> Array:
+                return meta_gradient(
+                    lambda params, inner: self.values(params, inner.observations, inner.context, inner.noise),
+                    lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
+                    self.optimiser,
+                    inner,
+                    g,
+                    state.similarity,
+                )
+
+            gradient = traced_meta_gradient(through, steps, self.similarity.trace_decay)
+            direction, opt_state = self.meta_optimiser.update(gradient, state.similarity_opt_state)
+            if self.similarity.entropy_weight:
+                # Added to the direction, not to the gradient: Adam would otherwise rescale the two together, and the
+                # meta-gradient is smaller than any weight one would write down.
+                direction = direction - self.similarity.entropy_weight * jax.grad(sim.row_entropy)(state.similarity)
+            moved = sim.project(state.similarity - state.hyper.meta_learning_rate * direction)
+            return moved, opt_state, jnp.linalg.norm(gradient)
+
+        def skip() -> tuple[Array, optax.OptState, Array]:
+            return state.similarity, state.similarity_opt_state, jnp.zeros(())
+
+        similarity, opt_state, norm = jax.lax.cond(due, step, skip)
+        return state._replace(similarity=similarity, similarity_opt_state=opt_state), norm
+
+    def _sync_target(self, state: LearnerState) -> LearnerState:
+        """Copy the parameters to the target network every `target_period_updates`."""
+        due = state.updates % self.agent.target_period_updates == 0
+        target = jax.lax.cond(due, lambda: state.params, lambda: state.target_params)
+        return state._replace(target_params=target)
+
+
+def _push(recent: Any, step: InnerStep, length: int) -> InnerStep:
+    """The newest `length` inner steps, `step` first."""
+    newest = jax.tree.map(lambda leaf: leaf[None], step)
+    if recent == ():
+        return newest
+    return jax.tree.map(lambda new, old: jnp.concatenate([new, old])[:length], newest, recent)

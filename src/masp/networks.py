@@ -1,0 +1,134 @@
+"""Q-networks: a torso for the kind of observation, then plain or dueling, plain or noisy, scalar or C51 heads."""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from masp.environments.base import ObservationKind
+
+MINIGRID_CARDINALITIES = (11, 6, 4, 4)
+"""How many objects, colours, states (doors have three, 'held' is ours) and directions a MiniGrid cell can show."""
+
+
+class NoisyDense(nn.Module):
+    """A linear layer with factorised Gaussian noise (Fortunato et al. 2018); without the rng `noise` it is plain.
+
+    The noise of a weight is f(e_in) f(e_out): of rank one per layer. It is applied to inputs and outputs instead of
+    being multiplied out, so no second weight matrix is ever built.
+    """
+
+    features: int
+    initial_sigma: float = 0.5
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        inputs = x.shape[-1]
+        bound = inputs**-0.5
+
+        def uniform(key: Array, shape: tuple[int, ...]) -> Array:
+            return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+        sigma = nn.initializers.constant(self.initial_sigma * bound)
+        kernel = self.param("kernel", uniform, (inputs, self.features))
+        bias = self.param("bias", uniform, (self.features,))
+        kernel_sigma = self.param("kernel_sigma", sigma, (inputs, self.features))
+        bias_sigma = self.param("bias_sigma", sigma, (self.features,))
+        y = x @ kernel + bias
+        if not self.has_rng("noise"):
+            return y
+        key_in, key_out = jax.random.split(self.make_rng("noise"))
+        noise_in, noise_out = _factor(key_in, inputs, x.dtype), _factor(key_out, self.features, x.dtype)
+        return y + ((x * noise_in) @ kernel_sigma + bias_sigma) * noise_out
+
+
+def _factor(key: Array, size: int, dtype: jnp.dtype) -> Array:
+    """f(e) = sign(e) sqrt|e| of a Gaussian e."""
+    e = jax.random.normal(key, (size,), dtype)
+    return jnp.sign(e) * jnp.sqrt(jnp.abs(e))
+
+
+class NatureTorso(nn.Module):
+    """Mnih et al. 2015: three convolutions over [B, H, W, C] bytes."""
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        x = x / 255.0
+        for features, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
+            x = nn.relu(nn.Conv(features, (kernel, kernel), (stride, stride), padding="VALID")(x))
+        return x.reshape(x.shape[0], -1)
+
+
+class SmallTorso(nn.Module):
+    """One 3x3 convolution with 16 channels (MinAtar's own network), for grids of a few cells."""
+
+    features: int = 16
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        x = nn.relu(nn.Conv(self.features, (3, 3), padding="VALID")(x.astype(jnp.result_type(float))))
+        return x.reshape(x.shape[0], -1)
+
+
+class MiniGridTorso(nn.Module):
+    """Cells [B, 7, 7, 4 * stack] of (object, colour, state, direction) codes, one-hot, then a small convolution."""
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        kinds = len(MINIGRID_CARDINALITIES)
+        planes = [jax.nn.one_hot(x[..., i], MINIGRID_CARDINALITIES[i % kinds]) for i in range(x.shape[-1])]
+        return SmallTorso(32)(jnp.concatenate(planes, axis=-1))
+
+
+class MlpTorso(nn.Module):
+    """Vectors of numbers."""
+
+    width: int
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        x = x.reshape(x.shape[0], -1).astype(jnp.result_type(float))
+        return nn.relu(nn.Dense(self.width)(x))
+
+
+class QNetwork(nn.Module):
+    """Observations and the similarity to one value, or one distribution of values, per action."""
+
+    observation_kind: ObservationKind
+    num_actions: int
+    num_atoms: int
+    """1: scalar values."""
+    hidden: int
+    dueling: bool
+    noisy: bool
+    embedding: int
+    """Numbers in the embedding of the similarity; 0: the network does not see it."""
+
+    @nn.compact
+    def __call__(self, observation: Array, similarity: Array) -> Array:
+        """[B, A, atoms] logits (C51) or values (one atom); `similarity` [A, A] is context and receives no gradient."""
+        x = self._torso()(observation)
+        if self.embedding:
+            flat = jax.lax.stop_gradient(similarity).reshape(-1)
+            # Small at the start: entries that all change together must not swamp the state features.
+            init = nn.initializers.normal(0.1 / self.num_actions)
+            code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
+            x = jnp.concatenate([x, jnp.broadcast_to(code, (x.shape[0], self.embedding))], axis=-1)
+        advantage = self._head(x, self.num_actions, "advantage")
+        if not self.dueling:
+            return advantage
+        value = self._head(x, 1, "value")
+        return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)
+
+    def _torso(self) -> nn.Module:
+        torsos = {"image": NatureTorso, "planes": SmallTorso, "minigrid": MiniGridTorso}
+        return MlpTorso(self.hidden) if self.observation_kind == "vector" else torsos[self.observation_kind]()
+
+    def _head(self, x: Array, outputs: int, name: str) -> Array:
+        """[B, outputs, atoms] one hidden layer, then linear."""
+        dense = NoisyDense if self.noisy else nn.Dense
+        x = nn.relu(dense(self.hidden, name=f"{name}_hidden")(x))
+        x = dense(outputs * self.num_atoms, name=f"{name}_out")(x)
+        return x.reshape(x.shape[0], outputs, self.num_atoms)

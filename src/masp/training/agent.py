@@ -1,0 +1,182 @@
+"""The whole agent: acting, remembering and learning as pure functions of one state, for both training loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from masp import replay
+from masp import similarity as sim
+from masp.acting import Actor, ActorState, Episodes
+from masp.actions import ActionSet
+from masp.config import TrainConfig
+from masp.environments.base import EnvInfo, Step
+from masp.errors import UserError
+from masp.learner import Learner, LearnerState, Metrics
+from masp.networks import QNetwork
+from masp.replay import ReplayState, Sample
+
+ACT, LEARN, START, ENVIRONMENT, EVALUATION = range(5)
+"""What a key is folded for first; then the tick or the update is folded in."""
+
+
+class Tally(NamedTuple):
+    """Sums since the last row of the metrics."""
+
+    episodes: Array  # [] int32
+    score: Array  # [] sum of returns
+    successes: Array  # [] int32
+    episode_steps: Array  # [] int32
+    updates: Array  # [] int32
+    metrics: Metrics  # sums over the updates
+
+
+class AgentState(NamedTuple):
+    """Everything but the environments."""
+
+    learner: LearnerState
+    memory: ReplayState
+    actor: ActorState
+    tally: Tally
+    key: Array  # of the run; never used itself, only folded
+    tick: Array  # [] int32
+
+
+@dataclass(frozen=True)
+class Agent:
+    """The fixed parts of a run."""
+
+    config: TrainConfig
+    info: EnvInfo
+    actions: ActionSet
+
+    @property
+    def learner(self) -> Learner:
+        c = self.config
+        network = QNetwork(
+            observation_kind=self.info.observation_kind,
+            num_actions=len(self.actions),
+            num_atoms=c.agent.num_atoms,
+            hidden=c.agent.hidden,
+            dueling=c.agent.dueling,
+            noisy=c.agent.noisy,
+            embedding=c.similarity.embedding,
+        )
+        return Learner(network, c.agent, c.similarity)
+
+    @property
+    def actor(self) -> Actor:
+        a = self.config.agent
+        table, lengths = jnp.asarray(self.actions.table), jnp.asarray(self.actions.lengths)
+        return Actor(table, lengths, a.gamma, a.n_step, a.stack, a.clip_rewards)
+
+    @property
+    def replay_ticks(self) -> int:
+        """Length of the replay's ring."""
+        ticks = -(-self.config.agent.replay_steps // self.config.num_envs)
+        longest = self.config.agent.n_step * int(self.actions.lengths.max()) + self.config.agent.stack + 1
+        if ticks <= longest:
+            raise UserError(
+                f"replay_steps is too small: {self.config.num_envs} environments leave {ticks} ticks each, but one "
+                f"window of {self.config.agent.n_step} decisions takes up to {longest}"
+            )
+        return ticks
+
+    def init(self, key: Array, observation: Array, similarity: Array | None = None) -> AgentState:
+        """Before the first tick; `observation` [N, ...] comes from the first reset, `similarity` from a bundle."""
+        key_network, key_similarity = jax.random.split(jax.random.fold_in(key, START))
+        actor = self.actor.init(observation)
+        if similarity is None:
+            s = self.config.similarity
+            similarity = sim.start(s.similarity_start, self.actions.sequences(), s.similarity_start_value, key_similarity)
+        learner = self.learner.init(key_network, self.actor.inputs(actor)[:1], similarity)
+        memory = replay.init(
+            self.replay_ticks, observation.shape[0], self.info.observation_shape, self.info.observation_dtype
+        )
+        memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
+        return AgentState(learner, memory, actor, empty_tally(), key, jnp.zeros((), jnp.int32))
+
+    def decide(self, state: AgentState) -> tuple[AgentState, Array]:
+        """First half of a tick: [N] the primitives to play."""
+        key_noise, key_choice = jax.random.split(jax.random.fold_in(jax.random.fold_in(state.key, ACT), state.tick))
+        values = self.learner.values(
+            state.learner.params, self.actor.inputs(state.actor), state.learner.similarity, key_noise
+        )
+        actor, primitives = self.actor.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
+        return state._replace(actor=actor), primitives
+
+    def observe(self, state: AgentState, step: Step) -> tuple[AgentState, Episodes]:
+        """Second half of a tick: take in what the environments returned."""
+        actor, closed, episodes = self.actor.advance(state.actor, step)
+        memory = self.actor.remember(state.memory, actor, closed, state.tick)
+        tally = _count_episodes(state.tally, episodes, self.info.success_above)
+        return state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1), episodes
+
+    def learn(self, state: AgentState) -> AgentState:
+        """The updates of one iteration."""
+
+        def update(_: Array, state: AgentState) -> AgentState:
+            return self._update(state)
+
+        return jax.lax.fori_loop(0, self.config.updates_per_iteration, update, state)
+
+    def _update(self, state: AgentState) -> AgentState:
+        """Sample, learn, reprioritise."""
+        key = jax.random.fold_in(jax.random.fold_in(state.key, LEARN), state.learner.updates)
+        key_sample, key_held_out, key_update = jax.random.split(key, 3)
+        sample = self._sample(state, key_sample)
+        learner, losses, metrics = self.learner.update(
+            state.learner, sample, key_update, lambda: self._sample(state, key_held_out)
+        )
+        memory = state.memory
+        if self.config.agent.prioritised:
+            memory = replay.reprioritise(memory, sample.leaf, losses, self.config.agent.priority_exponent)
+        tally = state.tally._replace(
+            updates=state.tally.updates + 1,
+            metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),
+        )
+        return state._replace(learner=learner, memory=memory, tally=tally)
+
+    def _sample(self, state: AgentState, key: Array) -> Sample:
+        a = self.config.agent
+        exponent = self._importance_exponent(state.tick) if a.prioritised else 0.0
+        return replay.sample(state.memory, key, a.batch_size, self.info.observation_shape, a.stack, exponent)
+
+    def _epsilon(self, tick: Array) -> Array:
+        """Linear decay over steps."""
+        a = self.config.agent
+        done = jnp.clip(tick * self.config.num_envs / a.epsilon_decay_steps, 0.0, 1.0)
+        return a.epsilon_start + done * (a.epsilon_end - a.epsilon_start)
+
+    def _importance_exponent(self, tick: Array) -> Array:
+        """Linear from start to end over the whole run."""
+        a = self.config.agent
+        steps = self.config.frames / self.info.frames_per_step
+        done = jnp.clip(tick * self.config.num_envs / steps, 0.0, 1.0)
+        return a.importance_start + done * (a.importance_end - a.importance_start)
+
+
+def seed_axes(state: AgentState) -> AgentState:
+    """Which leaves have an axis of seeds (0) and which all seeds share (None): the counters."""
+    axes = jax.tree.map(lambda _: 0, state)
+    return axes._replace(tick=None, learner=axes.learner._replace(updates=None))
+
+
+def empty_tally() -> Tally:
+    """Nothing counted yet."""
+    zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
+    return Tally(none, zero, none, none, none, Metrics(*[zero] * len(Metrics._fields)))
+
+
+def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:
+    won = episodes.ended & (episodes.score > (jnp.inf if success_above is None else success_above))
+    return tally._replace(
+        episodes=tally.episodes + jnp.sum(episodes.ended),
+        score=tally.score + jnp.sum(jnp.where(episodes.ended, episodes.score, 0.0)),
+        successes=tally.successes + jnp.sum(won),
+        episode_steps=tally.episode_steps + jnp.sum(jnp.where(episodes.ended, episodes.steps, 0)),
+    )

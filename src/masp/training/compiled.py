@@ -1,0 +1,133 @@
+"""The loop for JAX environments: environments, acting and learning in one compiled program, many seeds at once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from masp.environments.base import JaxEnv, Step
+from masp.training.agent import ENVIRONMENT, EVALUATION, Agent, AgentState, empty_tally, seed_axes
+
+
+class TrainState(NamedTuple):
+    """A run with an axis of seeds on everything but the shared counters; a checkpoint holds exactly this."""
+
+    agent: AgentState
+    envs: Any  # [seeds, N, ...]
+
+
+class CompiledLoop:
+    """Trains all seeds in lockstep."""
+
+    def __init__(self, agent: Agent, env: JaxEnv):
+        self.agent, self.env = agent, env
+
+    def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> TrainState:
+        """Before the first tick."""
+
+        def one(key: Array) -> TrainState:
+            resets = jax.random.split(jax.random.fold_in(key, ENVIRONMENT), self.agent.config.num_envs)
+            envs, observation = jax.vmap(self.env.reset)(resets)
+            start = None if similarity is None else jnp.asarray(similarity)
+            return TrainState(self.agent.init(key, observation, start), envs)
+
+        state = jax.jit(jax.vmap(one))(jnp.stack([jax.random.PRNGKey(seed) for seed in seeds]))
+        shared = state.agent._replace(
+            tick=state.agent.tick[0],
+            learner=state.agent.learner._replace(updates=state.agent.learner.updates[0]),
+        )
+        return state._replace(agent=shared)
+
+    def frames(self, state: TrainState) -> np.ndarray:
+        """[seeds] frames played so far."""
+        return np.asarray(state.agent.actor.steps).astype(np.int64) * self.agent.info.frames_per_step
+
+    def run(self, state: TrainState, iterations: int, learn: bool) -> TrainState:
+        """Play (and learn) `iterations` iterations; the given state is used up."""
+        return self._run(state, iterations, learn)
+
+    @partial(jax.jit, static_argnums=(0, 3), donate_argnums=1)
+    def _run(self, state: TrainState, iterations: Array, learn: bool) -> TrainState:
+        axes = TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
+        over_seeds = partial(jax.vmap, in_axes=(axes,), out_axes=axes)
+
+        def iteration(_: Array, state: TrainState) -> TrainState:
+            state = jax.lax.fori_loop(
+                0, self.agent.config.ticks_per_iteration, lambda _, s: over_seeds(self._tick)(s), state
+            )
+            if not learn:
+                return state
+            return over_seeds(lambda s: s._replace(agent=self.agent.learn(s.agent)))(state)
+
+        return jax.lax.fori_loop(0, iterations, iteration, state)
+
+    def _tick(self, state: TrainState) -> TrainState:
+        """One step of every environment of one seed."""
+        agent, primitives = self.agent.decide(state.agent)
+        key = jax.random.fold_in(jax.random.fold_in(agent.key, ENVIRONMENT), agent.tick + 1)
+        envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
+        agent, _ = self.agent.observe(agent, step)
+        return TrainState(agent, envs)
+
+    def reset_tally(self, state: TrainState) -> TrainState:
+        """Start counting anew, after a row of the metrics was written."""
+        count = state.agent.key.shape[0]
+        tally = jax.tree.map(lambda leaf: jnp.stack([leaf] * count), empty_tally())
+        return state._replace(agent=state.agent._replace(tally=tally))
+
+    def evaluate(self, state: TrainState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """[seeds, episodes] returns and steps of episodes with their own seeds, without noise."""
+        learner = state.agent.learner
+        keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, EVALUATION), number))(state.agent.key)
+        score, steps = self._evaluate(learner.params, learner.similarity, keys, episodes)
+        return np.asarray(score), np.asarray(steps)
+
+    @partial(jax.jit, static_argnums=(0, 4))
+    def _evaluate(self, params: Any, similarity: Array, keys: Array, episodes: int) -> tuple[Array, Array]:
+        return jax.vmap(partial(self._evaluate_seed, episodes))(params, similarity, keys)
+
+    def _evaluate_seed(self, episodes: int, params: Any, similarity: Array, key: Array) -> tuple[Array, Array]:
+        actor, epsilon = self.agent.actor, self.agent.config.eval_epsilon
+        envs, observation = jax.vmap(self.env.reset)(jax.random.split(jax.random.fold_in(key, 0), episodes))
+        blank = jnp.zeros(episodes)
+
+        def going(carry: Any) -> Array:
+            _, _, over, _, _, tick = carry
+            return ~jnp.all(over) & (tick < self.agent.info.max_episode_steps)
+
+        def tick(carry: Any) -> Any:
+            envs, state, over, score, steps, tick = carry
+            key_choice, key_env = jax.random.split(jax.random.fold_in(key, tick + 1))
+            values = self.agent.learner.values(params, actor.inputs(state), similarity, None)
+            state, primitives = actor.decide(state, values, epsilon, tick, key_choice)
+            envs, step = step_or_reset(self.env, envs, primitives, state.resetting, key_env)
+            state, _, ended = actor.advance(state, step)
+            first = ended.ended & ~over
+            score = jnp.where(first, ended.score, score)
+            steps = jnp.where(first, ended.steps, steps)
+            return envs, state, over | ended.ended, score, steps, tick + 1
+
+        carry = (envs, actor.init(observation), blank > 0, blank, blank.astype(jnp.int32), jnp.zeros((), jnp.int32))
+        _, _, _, score, steps, _ = jax.lax.while_loop(going, tick, carry)
+        return score, steps
+
+
+def step_or_reset(env: JaxEnv, envs: Any, actions: Array, resetting: Array, key: Array) -> tuple[Any, Step]:
+    """One tick of N environments: those that are `resetting` [N] start a new episode, the others play."""
+
+    def one(state: Any, action: Array, reset: Array, key: Array) -> tuple[Any, Step]:
+        key_step, key_reset = jax.random.split(key)
+        new_state, new_observation = env.reset(key_reset)
+        state, observation, reward, terminated, truncated = env.step(state, action, key_step)
+        state = jax.tree.map(lambda new, old: jnp.where(reset, new, old), new_state, state)
+        observation = jnp.where(reset, new_observation, observation)
+        played = ~reset
+        step = Step(observation, reward * played, terminated & played, truncated & played, jnp.array(False))
+        return state, step
+
+    return jax.vmap(one)(envs, actions, resetting, jax.random.split(key, resetting.shape[0]))

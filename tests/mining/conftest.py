@@ -1,0 +1,12 @@
+"""Chunks of a size that small play crosses."""
+
+import pytest
+
+
+@pytest.fixture(params=[1 << 20, 7], ids=["one-chunk", "tiny-chunks"])
+def chunk_size(request, monkeypatch):
+    """Run a test with chunks larger and smaller than the play."""
+    monkeypatch.setattr("masp.mining.counting._WINDOWS_PER_CHUNK", request.param)
+    monkeypatch.setattr("masp.mining.coverage._WINDOWS_PER_CHUNK", request.param)
+    monkeypatch.setattr("masp.mining.windows._ROWS_PER_CHUNK", request.param)
+    return request.param
