@@ -57,8 +57,9 @@ def _read_head(file: BufferedReader, where: str) -> tuple[tuple[str, ...], int]:
     head = file.peek(_LONGEST_ROW)[:_LONGEST_ROW]
     if not head:
         raise UserError(f"{where}: the file is empty")
-    if b"\0" in head:
-        raise UserError(f"{where}, row 1: a binary file, not Atari Grand Challenge text")
+    if (zero := head.find(b"\0")) >= 0:
+        row = 1 + head.count(b"\n", 0, zero)
+        raise UserError(f"{where}, row {row}: a binary file, not Atari Grand Challenge text")
     columns: tuple[str, ...] = COLUMNS
     row, start = 1, 3 if head.startswith(b"\xef\xbb\xbf") else 0  # a byte order mark is no text
     file.seek(start)
