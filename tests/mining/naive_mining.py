@@ -49,7 +49,7 @@ def covered_rows(episodes, sequence):
 
 def offer(chosen, sequence, counts, settings, noop):
     """Choose `sequence` unless a chosen one makes it needless; it may take the place of shorter ones."""
-    if not settings.keep_same_effect:
+    if settings.drop_same_effect:
         does = effect(sequence, noop)
         if len(does) == 1 or does in [effect(other, noop) for other in chosen]:
             return False

@@ -28,7 +28,7 @@ all_options = st.builds(
     keep_noop=st.booleans(),
     keep_contained=st.booleans(),
     contained_ratio=st.sampled_from([0.3, 0.5, 0.9, 1.0]),
-    keep_same_effect=st.booleans(),
+    drop_same_effect=st.booleans(),
     diverse=st.booleans(),
 )
 
@@ -108,7 +108,8 @@ def test_longer_macro_replaces_its_parts():
 def test_waiting_does_not_make_another_macro():
     play = [[0, 0, 1, 2, 0]] * 3 + [[1, 0, 2]] * 2
     names = ("NOOP", "A", "B")
-    found = mine_macros(play, min_length=3, max_length=3, primitive_names=names, num_primitives=3, diverse=False)
+    options = {"min_length": 3, "max_length": 3, "diverse": False, "drop_same_effect": True}
+    found = mine_macros(play, primitive_names=names, num_primitives=3, **options)
     # 0 1 2 and 1 2 0 both mean "A B", 0 0 1 means the primitive A; a pause between A and B is another thing
     assert chosen(found) == [((0, 1, 2), 3), ((1, 0, 2), 2)]
 
@@ -139,7 +140,9 @@ def test_accepts_play_in_many_forms():
         ([[0, -1]], {}, "negative"),
         ([[0, 1 << 40]], {}, "beyond"),
         ([[0.5, 1.0]], {}, "integer actions"),
-        ([[0, 1], "a"], {}, "mix paths"),
+        (["a", [0, 1]], {}, "mix paths"),
+        ([[0, 1], "a"], {}, "episode 1: expected a flat sequence"),
+        ([0, "a"], {}, "episode 0: expected a flat sequence"),
         ([[0, 1, 5]], {"num_primitives": 3}, "action 5, but there are actions 0..2"),
         ([[0, 1]], {"k": 0}, "k must be"),
         ([[0, 1]], {"min_length": 5, "max_length": 4}, "below min_length"),

@@ -31,7 +31,7 @@ from masp.mining.sources import open_sources
 
 _SHARED = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
 _TUNED = ("min_count", "contained_ratio")
-_KEEP = ("keep_constant", "keep_noop", "keep_contained", "keep_same_effect")
+_FILTERS = ("keep_constant", "keep_noop", "keep_contained", "drop_same_effect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     play.add_argument("--top-scoring", type=float, metavar="SHARE", help="use the best share of episodes, e.g. 0.25")
     play.add_argument("--skip-broken", action="store_true", help="leave out what cannot be read, with a warning")
 
-    filters = parser.add_argument_group("filters (each is on unless kept)")
+    filters = parser.add_argument_group("filters")
     filters.add_argument("--keep-constant", action="store_true", help="keep runs of one action")
     filters.add_argument("--keep-noop", action="store_true", help="keep runs of NOOP (together with --keep-constant)")
     filters.add_argument(
@@ -71,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help=f"'as frequent': at least this share of the count (default {defaults.contained_ratio})",
     )
-    filters.add_argument("--keep-same-effect", action="store_true", help="keep macros that differ in waiting only")
+    filters.add_argument(
+        "--drop-same-effect", action="store_true", help="of macros that differ in waiting only, choose one"
+    )
     filters.add_argument(
         "--min-count", type=int, metavar="N", help=f"leave out what is rarer (default {defaults.min_count})"
     )
@@ -118,7 +120,7 @@ def _settings(args: argparse.Namespace) -> MiningSettings:
             names = ", ".join("--" + name.replace("_", "-") for name in chosen)
             raise UserError(f"--literal filters no sequences; leave out {names}")
         return MiningSettings.literal(**shared)
-    kept = {name: getattr(args, name) for name in _KEEP}
+    kept = {name: getattr(args, name) for name in _FILTERS}
     return MiningSettings(**shared, **chosen, **kept, diverse=not args.by_frequency)
 
 

@@ -110,18 +110,17 @@ def mine(
 
 
 def _open(sources: Any, num_primitives: int | None) -> list[Source]:
-    """Paths are read; anything else is play in memory."""
+    """Paths are read; anything else is play in memory. The first element tells which, for there may be millions."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     sources = sources if isinstance(sources, np.ndarray) else list(sources)
-    if len(sources) and all(isinstance(source, str | os.PathLike) for source in sources):
-        return open_sources(sources, num_primitives)
     if not len(sources):
         raise UserError("no play to mine: give at least one file, folder or sequence of actions")
-    if any(isinstance(source, str | os.PathLike) for source in sources):
-        raise UserError("sources mix paths with sequences of actions; mine one kind at a time")
-    one_episode = np.ndim(sources[0]) == 0
-    return [in_memory([np.asarray(sources)] if one_episode else sources)]
+    if isinstance(sources[0], str | os.PathLike):
+        if not all(isinstance(source, str | os.PathLike) for source in sources):
+            raise UserError("sources mix paths with sequences of actions; mine one kind at a time")
+        return open_sources(sources, num_primitives)
+    return [in_memory([sources] if np.ndim(sources[0]) == 0 else sources)]
 
 
 def _common_header(

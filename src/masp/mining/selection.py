@@ -43,7 +43,7 @@ class Selection:
         place.
         """
         sequence = self._candidates.sequence(rank)
-        if not self._settings.keep_same_effect:
+        if self._settings.drop_same_effect:
             does = effect(sequence, self._noop)
             if len(does) == 1 or does in self._effects.values():
                 return False  # the same as a primitive, or as a chosen macro

@@ -29,8 +29,9 @@ class MiningSettings:
     """Keep a macro that lies inside a chosen longer one which occurs nearly as often."""
     contained_ratio: float = 0.9
     """'Nearly as often': at least this share of the shorter one's count."""
-    keep_same_effect: bool = False
-    """Keep macros that differ in waiting only (leading and trailing NOOPs, the length of pauses)."""
+    drop_same_effect: bool = False
+    """Leave out a macro that differs from a chosen one, or from a primitive, in waiting only (leading and trailing
+    NOOPs, the length of pauses). Off, because pressing after a wait and waiting after a press are both behaviour."""
     diverse: bool = True
     """Choose by how much play a macro adds to what the chosen ones cover, not by frequency alone."""
     only_successful: bool = False
@@ -74,11 +75,10 @@ class MiningSettings:
             keep_constant=True,
             keep_noop=True,
             keep_contained=True,
-            keep_same_effect=True,
             diverse=False,
         )
 
     @property
     def only_counts_matter(self) -> bool:
         """Whether the k most frequent candidates are the answer, so that no others need to be looked at."""
-        return not self.diverse and self.keep_contained and self.keep_same_effect
+        return not self.diverse and self.keep_contained and not self.drop_same_effect
