@@ -85,7 +85,8 @@ def mine(episodes, settings, noop=None, scores=None, success=None):
             if len(chosen) < settings.k:
                 offer(chosen, s, counts, settings, noop)
     else:
-        rows = {s: covered_rows(episodes, s) for s in candidates}
+        idle = {(e, i) for e, episode in enumerate(episodes) for i, a in enumerate(episode) if a == noop}
+        rows = {s: covered_rows(episodes, s) - (set() if settings.keep_noop else idle) for s in candidates}
         covered = set()
         while candidates and len(chosen) < settings.k:
             best = max(candidates, key=lambda s: len(rows[s] - covered))  # the first of equals: best rank

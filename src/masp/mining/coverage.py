@@ -15,18 +15,28 @@ class CoverageIndex:
     """Where every sequence occurs, and which rows the chosen ones have covered so far.
 
     Positions are kept in the order of the windows that start there (a suffix array cut at the longest length), so
-    the occurrences of any sequence are one slice.
+    the occurrences of any sequence are one slice. Each chunk of play has its own, which keeps the sort linear.
     """
 
-    def __init__(self, alphabet: Alphabet, stream: np.ndarray, skip_constant: bool):
-        """`skip_constant` leaves out constant windows, most of run-heavy play; ask for no constant run then."""
+    def __init__(self, alphabet: Alphabet, stream: np.ndarray, skip_constant: bool, ignore: int | None = None):
+        """Index all of `stream`.
+
+        Args:
+          alphabet: how windows are packed.
+          stream: symbols.
+          skip_constant: leave out constant windows, most of run-heavy play; ask for no constant run then.
+          ignore: an action whose rows do not count as play to cover.
+        """
         self._alphabet = alphabet
-        keys, positions = _windows(alphabet, stream, skip_constant)
-        order = np.argsort(keys)
-        self._keys, self._positions = keys[order], positions[order]
-        self._uncovered = stream != 0
-        self._all = self._uncovered.copy()
-        self._count_uncovered()
+        self._chunks = [
+            _sorted_chunk(alphabet, stream, start, skip_constant) for start in range(0, len(stream), _WINDOWS_PER_CHUNK)
+        ]
+        self._all = stream != 0
+        if ignore is not None and ignore in alphabet.actions:
+            self._all &= stream != alphabet.pack((ignore,))
+        # _before[i]: rows not covered before position i
+        self._before = np.zeros(len(stream) + 1, np.int32 if len(stream) < 2**31 else np.int64)
+        self.forget()
 
     def gain(self, key: int, length: int) -> int:
         """How many rows this sequence would cover that are not covered yet."""
@@ -43,25 +53,23 @@ class CoverageIndex:
         at = self._occurrences(key, length)
         for offset in range(length):
             self._uncovered[at + offset] = False
-        self._count_uncovered()
+        np.cumsum(self._uncovered, out=self._before[1:])
 
     def forget(self) -> None:
         """Mark all rows as not covered."""
-        self._uncovered[:] = self._all
-        self._count_uncovered()
+        self._uncovered = self._all.copy()
+        np.cumsum(self._uncovered, out=self._before[1:])
 
     def _occurrences(self, key: int, length: int) -> np.ndarray:
         """Positions where the sequence starts, ascending."""
         low, high = self._alphabet.window_range(key, length)
-        start = np.searchsorted(self._keys, low, side="left")
-        stop = np.searchsorted(self._keys, high, side="right")
-        return np.sort(self._positions[start:stop])
-
-    def _count_uncovered(self) -> None:
-        """`_before[i]` = uncovered rows before position i."""
-        dtype = np.int32 if len(self._uncovered) < 2**31 else np.int64
-        self._before = np.zeros(len(self._uncovered) + 1, dtype)
-        np.cumsum(self._uncovered, out=self._before[1:])
+        found = [np.zeros(0, np.int64)]
+        for keys, positions in self._chunks:
+            start = np.searchsorted(keys, low, side="left")
+            stop = np.searchsorted(keys, high, side="right")
+            if stop > start:
+                found.append(np.sort(positions[start:stop]))
+        return np.concatenate(found)
 
 
 def measure(alphabet: Alphabet, stream: np.ndarray, sequences: Sequence[tuple[int, ...]]) -> tuple[float, float]:
@@ -87,19 +95,19 @@ def measure(alphabet: Alphabet, stream: np.ndarray, sequences: Sequence[tuple[in
     return _share(rows, stream != 0), _share(pairs[:-1], changes)
 
 
-def _windows(alphabet: Alphabet, stream: np.ndarray, skip_constant: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Packed windows that start in an episode, and where."""
-    dtype = np.int32 if len(stream) < 2**31 else np.int64
-    keys, positions = [np.zeros(0, alphabet.key_type)], [np.zeros(0, dtype)]
-    for start in range(0, len(stream), _WINDOWS_PER_CHUNK):
-        chunk = alphabet.keys(stream[start : start + _WINDOWS_PER_CHUNK + alphabet.length - 1])
-        keep = stream[start : start + len(chunk)] != 0
-        if skip_constant and len(chunk) > 1:
-            keep[:-1] &= chunk[:-1] != chunk[1:]  # equal to its own shift: constant
-        at = np.flatnonzero(keep)
-        keys.append(chunk[at])
-        positions.append((start + at).astype(dtype))
-    return np.concatenate(keys), np.concatenate(positions)
+def _sorted_chunk(
+    alphabet: Alphabet, stream: np.ndarray, start: int, skip_constant: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Packed windows that start in this chunk and in an episode, ascending, and where each starts."""
+    keys = alphabet.keys(stream[start : start + _WINDOWS_PER_CHUNK + alphabet.length - 1])
+    keep = stream[start : start + len(keys)] != 0
+    if skip_constant and len(keys) > 1:
+        keep[:-1] &= keys[:-1] != keys[1:]  # equal to its own shift: constant
+    at = np.flatnonzero(keep)
+    keys = keys[at]
+    order = np.argsort(keys)
+    positions = (start + at[order]).astype(np.int32 if len(stream) < 2**31 else np.int64)
+    return keys[order], positions
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> float:

@@ -100,7 +100,8 @@ def mine(
     selection = Selection(candidates, settings, noop)
     if settings.diverse:
         stream = streams[0] if len(streams) == 1 else np.concatenate(streams)
-        index = CoverageIndex(alphabet, stream, skip_constant=not settings.keep_constant)
+        ignore = None if settings.keep_noop else noop
+        index = CoverageIndex(alphabet, stream, skip_constant=not settings.keep_constant, ignore=ignore)
         by_coverage(candidates, selection, index, progress and (lambda done, all_: progress("choosing", done, all_)))
     else:
         by_frequency(candidates, selection)

@@ -88,7 +88,6 @@ def by_coverage(
     """
     left = np.ones(len(candidates), bool)
     while left.any() and not selection.full:
-        index.forget()
         waiting = _best_bound_first(candidates, left)
         upcoming = next(waiting, None)
         heap: list[tuple[int, int, int]] = []  # (-gain or its bound, rank, number of covers when it was computed)
@@ -102,6 +101,7 @@ def by_coverage(
                 gain = index.gain(int(candidates.keys[rank]), int(candidates.lengths[rank]))
                 heapq.heappush(heap, (-gain, rank, covers))
             elif bound == 0:
+                index.forget()
                 break
             else:
                 left[rank] = False

@@ -33,7 +33,8 @@ class MiningSettings:
     """Leave out a macro that differs from a chosen one, or from a primitive, in waiting only (leading and trailing
     NOOPs, the length of pauses). Off, because pressing after a wait and waiting after a press are both behaviour."""
     diverse: bool = True
-    """Choose by how much play a macro adds to what the chosen ones cover, not by frequency alone."""
+    """Choose by how much play a macro adds to what the chosen ones cover, not by frequency alone. Waiting (NOOP) is
+    not counted as play, unless `keep_noop`."""
     only_successful: bool = False
     """Use successful episodes only."""
     top_scoring: float | None = None
