@@ -79,10 +79,11 @@ class Actor:
           values: [N, A] action values of `inputs(state)`.
         """
         due = (state.macro.position == 0) & ~state.resetting
-        key_explore, key_random = jax.random.split(key)
-        random = jax.random.randint(key_random, due.shape, 0, values.shape[1])
-        explore = jax.random.uniform(key_explore, due.shape) < epsilon
-        macro = execution.begin(state.macro, jnp.where(explore, random, jnp.argmax(values, axis=1)).astype(jnp.int32))
+        explore, which = jax.random.uniform(key, (2, *due.shape))
+        num_actions = values.shape[1]
+        random = jnp.minimum((which * num_actions).astype(jnp.int32), num_actions - 1)
+        greedy = jnp.argmax(values, axis=1).astype(jnp.int32)
+        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
         windows = nstep.begin(state.windows, due, macro.action, tick)
         usage = state.usage.at[macro.action].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from masp import losses
 from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
-from masp.networks import QNetwork
+from masp.networks import Noise, QNetwork, draw_noise
 from masp.replay import Sample
 
 
@@ -35,6 +35,7 @@ class LearnerState(NamedTuple):
     similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal
     similarity_opt_state: optax.OptState
     recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
+    noise_template: Noise  # shapes of the noise; None for plain layers
     hyper: Hyper
     updates: Array  # [] int32
 
@@ -82,12 +83,13 @@ class Learner:
 
     def init(self, key: Array, observation: Array, similarity: Array) -> LearnerState:
         """A fresh learner; `observation` [1, ...] gives the shape."""
-        params = self.network.init({"params": key}, observation, similarity)
+        variables = self.network.init(key, observation, similarity)
+        params, noise = variables["params"], variables.get("noise")
         opt_state = self.optimiser.init(params)
         recent: Any = ()
         if self._kept_steps:
             states = jnp.zeros((self.agent.batch_size, *observation.shape[1:]), observation.dtype)
-            step = InnerStep(params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, key)
+            step = InnerStep(params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, noise)
             recent = jax.tree.map(lambda leaf: jnp.stack([jnp.zeros_like(leaf)] * self._kept_steps), step)
         return LearnerState(
             params=params,
@@ -96,16 +98,21 @@ class Learner:
             similarity=similarity,
             similarity_opt_state=self.meta_optimiser.init(similarity),
             recent=recent,
+            noise_template=noise,
             hyper=Hyper(jnp.asarray(self.similarity.penalty_weight), jnp.asarray(self.similarity.meta_learning_rate)),
             updates=jnp.zeros((), jnp.int32),
         )
 
-    def outputs(self, params: Params, observations: Array, similarity: Array, noise: Array | None) -> Array:
-        """[B, A, atoms] network outputs; without a noise key the noisy layers use their means."""
-        rngs = None if noise is None or not self.agent.noisy else {"noise": noise}
-        return self.network.apply(params, observations, similarity, rngs=rngs)  # type: ignore[return-value]
+    def noise(self, state: LearnerState, key: Array, passes: int) -> list[Noise]:
+        """Independent noise for some passes through the network; Nones for plain layers."""
+        return draw_noise(key, state.noise_template, passes) if self.agent.noisy else [None] * passes
 
-    def values(self, params: Params, observations: Array, similarity: Array, noise: Array | None) -> Array:
+    def outputs(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
+        """[B, A, atoms] network outputs; without noise the noisy layers use their means."""
+        variables = {"params": params} if noise is None else {"params": params, "noise": noise}
+        return self.network.apply(variables, observations, similarity)  # type: ignore[return-value]
+
+    def values(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
         """[B, A] expected values."""
         return losses.expected_values(self.outputs(params, observations, similarity, noise), self.support)
 
@@ -114,30 +121,28 @@ class Learner:
         smoothing = sim.smoothing(similarity, self.similarity.penalty_form)
         return weight * jnp.mean(jax.vmap(sim.similarity_penalty, in_axes=(0, None))(q, smoothing))
 
-    def td_losses(self, outputs: Array, params: Params, state: LearnerState, sample: Sample, key: Array) -> Array:
-        """[B] TD losses of the online `outputs` at s_tm1; `params` choose the next action (double Q)."""
+    def td_losses(self, outputs: Array, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Array:
+        """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
+
+        `state.params` choose the next action (double Q), the target network values it; `noise` is for these two passes.
+        """
         batch = sample.transition
-        key_selector, key_target = jax.random.split(key)
-        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, key_target)
+        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, noise[1])
         if self.agent.double:
-            selector_t = self.values(params, batch.s_t, state.similarity, key_selector)
+            selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
         else:
             selector_t = losses.expected_values(target_t, self.support)
         per_transition = jax.vmap(losses.td_loss, in_axes=(0, 0, 0, 0, 0, 0, None))
-        selector_t = jax.lax.stop_gradient(selector_t)
-        return per_transition(
-            outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support
-        )
+        return per_transition(outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support)
 
-    def td_gradient(self, params: Params, state: LearnerState, sample: Sample, key: Array) -> Params:
-        """g': gradient of the importance-weighted TD loss of `sample` at `params`."""
-        key_noise, key_td = jax.random.split(key)
+    def td_gradient(self, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Params:
+        """g': gradient of the importance-weighted TD loss of `sample` at `state.params`."""
 
         def objective(params: Params) -> Array:
-            outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, key_noise)
-            return jnp.mean(sample.weight * self.td_losses(outputs, params, state, sample, key_td))
+            outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, noise[0])
+            return jnp.mean(sample.weight * self.td_losses(outputs, state, sample, noise[1:]))
 
-        return jax.grad(objective)(params)
+        return jax.grad(objective)(state.params)
 
     def update(
         self, state: LearnerState, sample: Sample, key: Array, draw_held_out: Callable[[], Sample]
@@ -146,12 +151,12 @@ class Learner:
 
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         """
-        key_noise, key_td, key_held_out = jax.random.split(key, 3)
+        noise = self.noise(state, key, 6)
         states = sample.transition.s_tm1
-        outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, key_noise), state.params)
+        outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, state.params, state, sample, key_td)
+            per_transition = self.td_losses(outputs, state, sample, noise[1:3])
             return jnp.mean(sample.weight * per_transition), per_transition
 
         (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
@@ -170,7 +175,7 @@ class Learner:
             cotangent = td_cotangent + penalty_cotangent
         (gradient,) = pull_back(cotangent)
         updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
-        step = InnerStep(state.params, state.opt_state, gradient, states, state.similarity, key_noise)
+        step = InnerStep(state.params, state.opt_state, gradient, states, state.similarity, noise[0])
         params = optax.apply_updates(state.params, updates)
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
@@ -178,7 +183,7 @@ class Learner:
             steps = _push(state.recent, step, self.similarity.trace_length)
             if self.similarity.held_out == "separate":
                 state, meta_norm = self._meta_update(
-                    state, steps, lambda: self.td_gradient(params, state, draw_held_out(), key_held_out)
+                    state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[3:])
                 )
             if self._kept_steps:
                 state = state._replace(recent=jax.tree.map(lambda leaf: leaf[: self._kept_steps], steps))

@@ -31,7 +31,7 @@ class InnerStep(NamedTuple):
     gradient: Params  # g = g_TD + g_penalty
     observations: Array  # [B, ...] states of the penalty
     context: Array  # [A, A] similarity that the network saw; a constant here
-    noise: Array  # key of the noise sample
+    noise: Any  # the noise sample of the pass
 
 
 def adam(learning_rate: float, eps: float, max_norm: float | None) -> optax.GradientTransformation:

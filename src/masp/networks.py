@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from masp.environments.base import ObservationKind
+
+Noise = Any
+"""Noise factors of every noisy layer of a network; None: no noise."""
 
 MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 """How many objects, colours, states (doors have three, 'held' is ours) and directions a MiniGrid cell can show."""
 
 
 class NoisyDense(nn.Module):
-    """A linear layer with factorised Gaussian noise (Fortunato et al. 2018); without the rng `noise` it is plain.
+    """A linear layer with factorised Gaussian noise (Fortunato et al. 2018).
 
     The noise of a weight is f(e_in) f(e_out): of rank one per layer. It is applied to inputs and outputs instead of
-    being multiplied out, so no second weight matrix is ever built.
+    being multiplied out, so no second weight matrix is ever built. Both factors come in as the collection `noise`
+    (see `draw_noise`): noise is data, so "the same noise sample" is the same array. Without it the layer is plain.
     """
 
     features: int
@@ -37,17 +44,22 @@ class NoisyDense(nn.Module):
         kernel_sigma = self.param("kernel_sigma", sigma, (inputs, self.features))
         bias_sigma = self.param("bias_sigma", sigma, (self.features,))
         y = x @ kernel + bias
-        if not self.has_rng("noise"):
+        if not (self.is_initializing() or self.has_variable("noise", "input")):
             return y
-        key_in, key_out = jax.random.split(self.make_rng("noise"))
-        noise_in, noise_out = _factor(key_in, inputs, x.dtype), _factor(key_out, self.features, x.dtype)
+        noise_in = self.variable("noise", "input", jnp.zeros, (inputs,)).value
+        noise_out = self.variable("noise", "output", jnp.zeros, (self.features,)).value
         return y + ((x * noise_in) @ kernel_sigma + bias_sigma) * noise_out
 
 
-def _factor(key: Array, size: int, dtype: jnp.dtype) -> Array:
-    """f(e) = sign(e) sqrt|e| of a Gaussian e."""
-    e = jax.random.normal(key, (size,), dtype)
-    return jnp.sign(e) * jnp.sqrt(jnp.abs(e))
+def draw_noise(key: Array, template: Noise, samples: int) -> list[Noise]:
+    """Independent noise for `samples` passes: f(e) = sign(e) sqrt|e| of Gaussians, in the shape of `template`.
+
+    One draw for all layers and passes: small draws cost more than the numbers in them.
+    """
+    flat, unravel = ravel_pytree(template)
+    e = jax.random.normal(key, (samples, flat.size), flat.dtype)
+    factors = jnp.sign(e) * jnp.sqrt(jnp.abs(e))
+    return [unravel(row) for row in factors]
 
 
 class NatureTorso(nn.Module):

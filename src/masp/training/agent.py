@@ -20,8 +20,20 @@ from masp.learner import Learner, LearnerState, Metrics
 from masp.networks import QNetwork
 from masp.replay import ReplayState, Sample
 
-ACT, LEARN, START, ENVIRONMENT, EVALUATION = range(5)
-"""What a key is folded for first; then the tick or the update is folded in."""
+
+class Keys(NamedTuple):
+    """One key per purpose; the tick, the update or the evaluation is folded in where it is used."""
+
+    start: Array
+    act: Array
+    learn: Array
+    environment: Array
+    evaluation: Array
+
+    @classmethod
+    def of(cls, key: Array) -> Keys:
+        """All keys of a run from its one."""
+        return cls(*jax.random.split(key, 5))
 
 
 class Tally(NamedTuple):
@@ -42,7 +54,7 @@ class AgentState(NamedTuple):
     memory: ReplayState
     actor: ActorState
     tally: Tally
-    key: Array  # of the run; never used itself, only folded
+    keys: Keys
     tick: Array  # [] int32
 
 
@@ -86,25 +98,30 @@ class Agent:
             )
         return ticks
 
-    def init(self, key: Array, observation: Array, similarity: Array | None = None) -> AgentState:
+    def init(self, keys: Keys, observation: Array, similarity: Array | None = None) -> AgentState:
         """Before the first tick; `observation` [N, ...] comes from the first reset, `similarity` from a bundle."""
-        key_network, key_similarity = jax.random.split(jax.random.fold_in(key, START))
+        key_network, key_similarity = jax.random.split(keys.start)
         actor = self.actor.init(observation)
         if similarity is None:
             s = self.config.similarity
-            similarity = sim.start(s.similarity_start, self.actions.sequences(), s.similarity_start_value, key_similarity)
+            similarity = sim.start(
+                s.similarity_start, self.actions.sequences(), s.similarity_start_value, key_similarity
+            )
         learner = self.learner.init(key_network, self.actor.inputs(actor)[:1], similarity)
         memory = replay.init(
             self.replay_ticks, observation.shape[0], self.info.observation_shape, self.info.observation_dtype
         )
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
-        return AgentState(learner, memory, actor, empty_tally(), key, jnp.zeros((), jnp.int32))
+        return AgentState(learner, memory, actor, empty_tally(), keys, jnp.zeros((), jnp.int32))
 
     def decide(self, state: AgentState) -> tuple[AgentState, Array]:
         """First half of a tick: [N] the primitives to play."""
-        key_noise, key_choice = jax.random.split(jax.random.fold_in(jax.random.fold_in(state.key, ACT), state.tick))
+        key_noise, key_choice = jax.random.split(jax.random.fold_in(state.keys.act, state.tick))
         values = self.learner.values(
-            state.learner.params, self.actor.inputs(state.actor), state.learner.similarity, key_noise
+            state.learner.params,
+            self.actor.inputs(state.actor),
+            state.learner.similarity,
+            self.learner.noise(state.learner, key_noise, 1)[0],
         )
         actor, primitives = self.actor.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
         return state._replace(actor=actor), primitives
@@ -126,7 +143,7 @@ class Agent:
 
     def _update(self, state: AgentState) -> AgentState:
         """Sample, learn, reprioritise."""
-        key = jax.random.fold_in(jax.random.fold_in(state.key, LEARN), state.learner.updates)
+        key = jax.random.fold_in(state.keys.learn, state.learner.updates)
         key_sample, key_held_out, key_update = jax.random.split(key, 3)
         sample = self._sample(state, key_sample)
         learner, losses, metrics = self.learner.update(

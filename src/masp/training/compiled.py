@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from masp.environments.base import JaxEnv, Step
-from masp.training.agent import ENVIRONMENT, EVALUATION, Agent, AgentState, empty_tally, seed_axes
+from masp.training.agent import Agent, AgentState, Keys, empty_tally, seed_axes
 
 
 class TrainState(NamedTuple):
@@ -31,10 +31,11 @@ class CompiledLoop:
         """Before the first tick."""
 
         def one(key: Array) -> TrainState:
-            resets = jax.random.split(jax.random.fold_in(key, ENVIRONMENT), self.agent.config.num_envs)
+            keys = Keys.of(key)
+            resets = jax.random.split(jax.random.fold_in(keys.environment, 0), self.agent.config.num_envs)
             envs, observation = jax.vmap(self.env.reset)(resets)
             start = None if similarity is None else jnp.asarray(similarity)
-            return TrainState(self.agent.init(key, observation, start), envs)
+            return TrainState(self.agent.init(keys, observation, start), envs)
 
         state = jax.jit(jax.vmap(one))(jnp.stack([jax.random.PRNGKey(seed) for seed in seeds]))
         shared = state.agent._replace(
@@ -69,21 +70,21 @@ class CompiledLoop:
     def _tick(self, state: TrainState) -> TrainState:
         """One step of every environment of one seed."""
         agent, primitives = self.agent.decide(state.agent)
-        key = jax.random.fold_in(jax.random.fold_in(agent.key, ENVIRONMENT), agent.tick + 1)
+        key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
         agent, _ = self.agent.observe(agent, step)
         return TrainState(agent, envs)
 
     def reset_tally(self, state: TrainState) -> TrainState:
         """Start counting anew, after a row of the metrics was written."""
-        count = state.agent.key.shape[0]
+        count = state.agent.keys.act.shape[0]
         tally = jax.tree.map(lambda leaf: jnp.stack([leaf] * count), empty_tally())
         return state._replace(agent=state.agent._replace(tally=tally))
 
     def evaluate(self, state: TrainState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:
         """[seeds, episodes] returns and steps of episodes with their own seeds, without noise."""
         learner = state.agent.learner
-        keys = jax.vmap(lambda key: jax.random.fold_in(jax.random.fold_in(key, EVALUATION), number))(state.agent.key)
+        keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
         score, steps = self._evaluate(learner.params, learner.similarity, keys, episodes)
         return np.asarray(score), np.asarray(steps)
 
