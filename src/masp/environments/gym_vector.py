@@ -1,0 +1,211 @@
+"""N Gymnasium environments, stepped one after the other, as a `HostEnv`.
+
+Gymnasium's own vector environments seed the first reset only: what an episode looks like then depends on all episodes
+before it, and a run could only be resumed by playing it again from its start. Here every episode has a seed of its
+own, so an episode is its seed and its actions, and that is all a checkpoint holds of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from masp.environments.base import EnvInfo, ObservationKind, Step
+from masp.errors import UserError
+from masp.mining.defaults import default_macros
+
+SMALLEST_IMAGE = 36
+"""Height and width below which the convolutions of the network for images leave nothing."""
+
+
+class GymVector:
+    """Environments that are deterministic given the seed of their reset can be stopped and resumed exactly."""
+
+    def __init__(
+        self,
+        make: Callable[[], gymnasium.Env],
+        num_envs: int = 1,
+        describe: Callable[[gymnasium.Env], EnvInfo] | None = None,
+    ):
+        """`make` builds one environment; `describe` says what it is, by default from its spaces and spec."""
+        if num_envs < 1:
+            raise UserError(f"num_envs must be at least 1, got {num_envs}")
+        self._envs = [make()]
+        self.info = (describe or describe_env)(self._envs[0])
+        self._envs += [make() for _ in range(num_envs - 1)]
+        self._space = self._envs[0].observation_space
+        self._as_it_is = self._space.shape == self.info.observation_shape
+        self._observation = np.zeros((num_envs, *self.info.observation_shape), self.info.observation_dtype)
+        self._seed: int | None = None
+        self._episode = np.zeros(num_envs, np.int64)
+        self._actions: list[list[int]] = [[] for _ in range(num_envs)]
+        self._resetting = np.zeros(num_envs, bool)
+
+    @property
+    def num_envs(self) -> int:
+        return len(self._envs)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
+        self._seed = int(seed)
+        self._episode[:] = 0
+        for i in range(self.num_envs):
+            self._begin_episode(i)
+        return self._observation.copy()
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
+        self._require_reset()
+        reward = np.zeros(self.num_envs, np.float32)
+        terminated, truncated, life_lost = np.zeros((3, self.num_envs), bool)
+        for i, action in enumerate(np.asarray(actions).tolist()):
+            if self._resetting[i]:
+                self._episode[i] += 1
+                self._begin_episode(i)
+            else:
+                reward[i], terminated[i], truncated[i], life_lost[i] = self._play(i, action)
+        # A copy: the caller may keep it, and may hand it to a device that reads it later.
+        return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """Where every environment stands; `restore` with the seed of the run brings it back."""
+        self._require_reset()
+        return {
+            "episode": self._episode.copy(),  # [N] how many ended before this one
+            "resetting": self._resetting.copy(),  # [N] the next tick only resets
+            "lengths": np.array([len(played) for played in self._actions], np.int64),  # [N]
+            "actions": np.array([a for played in self._actions for a in played], np.int32),  # [sum of lengths]
+            "observation": self._observation.copy(),  # [N, ...] the newest, to check the way back
+        }
+
+    def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Go to where `snapshot` was taken, by playing the current episodes again; [N, ...] observations there."""
+        saved = len(snapshot["episode"])
+        if saved != self.num_envs:
+            raise UserError(f"the checkpoint holds {saved} environments, but the run has {self.num_envs}")
+        self._seed = int(seed)
+        self._episode[:] = snapshot["episode"]
+        played = np.split(snapshot["actions"], np.cumsum(snapshot["lengths"])[:-1])
+        same = all([self._play_again(i, played[i].tolist()) for i in range(self.num_envs)])
+        same = same and np.array_equal(self._resetting, snapshot["resetting"])
+        if not (same and np.array_equal(self._observation, snapshot["observation"])):
+            raise UserError(
+                f"{self.info.env_id} does not repeat an episode when its seed and actions are repeated, "
+                "so a run of it cannot be resumed"
+            )
+        return self._observation.copy()
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+    def _begin_episode(self, i: int) -> None:
+        assert self._seed is not None
+        observation, _ = self._envs[i].reset(seed=episode_seed(self._seed, i, int(self._episode[i])))
+        self._actions[i] = []
+        self._resetting[i] = False
+        self._observe(i, observation)
+
+    def _play_again(self, i: int, actions: list[int]) -> bool:
+        """Bring environment i to where its episode was; False if the episode ends before."""
+        self._begin_episode(i)
+        for action in actions:
+            if self._resetting[i]:
+                return False
+            self._play(i, action)
+        return True
+
+    def _play(self, i: int, action: int) -> tuple[float, bool, bool, bool]:
+        """Reward, terminated, truncated and life lost of one step of environment i."""
+        observation, reward, terminated, truncated, info = self._envs[i].step(action)
+        self._actions[i].append(action)
+        self._resetting[i] = terminated or truncated
+        self._observe(i, observation)
+        # An episode that ends by itself in its last allowed step was not cut.
+        return float(reward), bool(terminated), bool(truncated and not terminated), bool(info.get("life_lost", False))
+
+    def _observe(self, i: int, observation: Any) -> None:
+        if not self._as_it_is:
+            observation = np.reshape(spaces.flatten(self._space, observation), self.info.observation_shape)  # type: ignore[arg-type]
+        self._observation[i] = observation
+
+    def _require_reset(self) -> None:
+        if self._seed is None:
+            raise RuntimeError("reset(seed) or restore(seed, snapshot) comes first")
+
+
+def episode_seed(seed: int, env: int, episode: int) -> int:
+    """The seed of one reset: 31 bits, because some simulators keep it in a C int."""
+    return int(np.random.SeedSequence(seed, spawn_key=(env, episode)).generate_state(1)[0] >> 1)
+
+
+def describe_env(env: gymnasium.Env) -> EnvInfo:
+    """What a Gymnasium environment says of itself, with repeats of its actions as macros."""
+    env_id = env_name(env)
+    num_primitives = num_actions(env)
+    meanings: Sequence[str] = getattr(env.unwrapped, "get_action_meanings", tuple)()
+    names = meanings if len(meanings) == num_primitives else ()
+    shape, dtype, kind = _observations(env.observation_space, env_id)
+    limit = None if env.spec is None else env.spec.max_episode_steps
+    return EnvInfo(
+        env_id=env_id,
+        observation_shape=shape,
+        observation_dtype=np.dtype(dtype),
+        observation_kind=kind,
+        actions=default_macros(num_primitives, names, env_id),
+        max_episode_steps=EnvInfo.max_episode_steps if limit is None else limit,
+    )
+
+
+def env_name(env: gymnasium.Env) -> str:
+    """Its id, or its class where it was not made by id."""
+    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
+
+
+def num_actions(env: gymnasium.Env) -> int:
+    """How many primitives; raises `UserError` unless they are numbered from 0."""
+    space = env.action_space
+    if not isinstance(space, spaces.Discrete):
+        kind = type(space).__name__
+        trouble = f"continuous actions ({kind})" if isinstance(space, spaces.Box) else f"{kind} actions"
+        raise UserError(f"{env_name(env)} has {trouble}; masp needs Discrete")
+    if space.start != 0:
+        raise UserError(f"{env_name(env)} numbers its actions from {space.start}; masp needs Discrete with start=0")
+    return int(space.n)
+
+
+def _observations(space: spaces.Space, env_id: str) -> tuple[tuple[int, ...], type, ObservationKind]:
+    """Shape, dtype and kind of the observations that we make of those in `space`."""
+    if _is_image(space):
+        assert space.shape is not None
+        shape = space.shape if len(space.shape) == 3 else (*space.shape, 1)
+        if min(shape[:2]) < SMALLEST_IMAGE:
+            raise UserError(
+                f"{env_id} has images of shape {space.shape}; masp needs [height, width, channels] with height and "
+                f"width of at least {SMALLEST_IMAGE}"
+            )
+        return shape, np.uint8, "image"
+    if not _is_numbers(space):
+        raise UserError(
+            f"{env_id} has observations that masp cannot read: {space}; wrap it so that they are a Box, "
+            "Discrete, or a Dict or Tuple of these without images"
+        )
+    return (spaces.flatdim(space),), np.float32, "vector"
+
+
+def _is_image(space: spaces.Space) -> bool:
+    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
+
+
+def _is_numbers(space: spaces.Space) -> bool:
+    """Whether flattening `space` loses nothing that matters."""
+    if isinstance(space, spaces.Dict):
+        return all(_is_numbers(part) for part in space.values())
+    if isinstance(space, spaces.Tuple):
+        return all(_is_numbers(part) for part in space)
+    numbers = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    return isinstance(space, numbers) and not _is_image(space)
