@@ -82,8 +82,8 @@ class GymVector:
             "observation": self._observation.copy(),  # [N, ...] the newest, to check the way back
         }
 
-    def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Go to where `snapshot` was taken, by playing the current episodes again; [N, ...] observations there."""
+    def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Go to where `snapshot` was taken in a run with this seed, by playing the current episodes again."""
         saved = len(snapshot["episode"])
         if saved != self.num_envs:
             raise UserError(f"the checkpoint holds {saved} environments, but the run has {self.num_envs}")
@@ -97,7 +97,6 @@ class GymVector:
                 f"{self.info.env_id} does not repeat an episode when its seed and actions are repeated, "
                 "so a run of it cannot be resumed"
             )
-        return self._observation.copy()
 
     def close(self) -> None:
         for env in self._envs:
@@ -191,10 +190,15 @@ def _observations(space: spaces.Space, env_id: str) -> tuple[tuple[int, ...], ty
         return shape, np.uint8, "image"
     if not _is_numbers(space):
         raise UserError(
-            f"{env_id} has observations that masp cannot read: {space}; wrap it so that they are a Box, "
-            "Discrete, or a Dict or Tuple of these without images"
+            f"{env_id} has observations that masp cannot read ({_summary(space)}); wrap it so that they are one "
+            "image, or a Box or Discrete, or a Dict or Tuple of these without images"
         )
     return (spaces.flatdim(space),), np.float32, "vector"
+
+
+def _summary(space: spaces.Space) -> str:
+    parts = [f"{name}: {type(part).__name__}" for name, part in space.items()] if isinstance(space, spaces.Dict) else []
+    return f"{type(space).__name__} of {', '.join(parts)}" if parts else type(space).__name__
 
 
 def _is_image(space: spaces.Space) -> bool:

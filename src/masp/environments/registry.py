@@ -150,7 +150,7 @@ def _make_one(spec: gymnasium.envs.registration.EnvSpec, options: dict[str, Any]
     import gymnasium
 
     try:
-        # The checker looks at every step and costs a third of the speed of a small environment.
+        # The checker compares every step with the spaces: for those who write environments, not for runs.
         return gymnasium.make(spec, disable_env_checker=True, **options)
     except (ImportError, gymnasium.error.Error) as error:
         raise UserError(f"{spec.id} cannot be made: {error}") from None
