@@ -34,7 +34,7 @@ def total(tree: Tree) -> Array:
 
 
 def write(tree: Tree, leaves: Array, priorities: Array) -> Tree:
-    """Set `priorities` [K] at `leaves` [K]; leaves out of range are ignored. A repeated leaf takes one of its values."""
+    """Set `priorities` [K] at `leaves` [K]; those out of range are ignored, a repeated one takes one of its values."""
     levels = [tree[0].at[leaves].set(priorities, mode="drop")]
     parents = leaves
     for level in tree[1:]:

@@ -17,6 +17,10 @@ from masp.errors import UserError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
+    "demo": ("masp.cli.demo", "train three variants on a small task; table, curves and similarity map in minutes"),
+    "train": ("masp.cli.train", "train an agent and write a run directory"),
+    "eval": ("masp.cli.eval", "play a trained agent and report its score"),
+    "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
     "mine": ("masp.cli.mine", "find macros in recorded play"),
     "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,6 +56,21 @@ class AgentState(NamedTuple):
     tally: Tally
     keys: Keys
     tick: Array  # [] int32
+
+
+class Report(NamedTuple):
+    """The small part of a state that people look at."""
+
+    params: Any
+    similarity: Any  # [A, A]
+    usage: Any  # [A]
+    steps: Any  # []
+    tally: Tally
+
+
+def report(state: AgentState) -> Report:
+    """What to show of `state`, with or without an axis of seeds."""
+    return Report(state.learner.params, state.learner.similarity, state.actor.usage, state.actor.steps, state.tally)
 
 
 @dataclass(frozen=True)
@@ -113,6 +128,14 @@ class Agent:
         )
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
         return AgentState(learner, memory, actor, empty_tally(), keys, jnp.zeros((), jnp.int32))
+
+    def policy_template(self) -> dict[str, Any]:
+        """Parameters and similarity of the right shapes, as the policy file holds them."""
+        shape, stack = self.info.observation_shape, self.config.agent.stack
+        observation = jnp.zeros((1, *shape[:-1], shape[-1] * stack), self.info.observation_dtype)
+        similarity = jnp.eye(len(self.actions))
+        learner = self.learner.init(jax.random.PRNGKey(0), observation, similarity)
+        return {"params": learner.params, "similarity": similarity}
 
     def decide(self, state: AgentState) -> tuple[AgentState, Array]:
         """First half of a tick: [N] the primitives to play."""

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from masp.environments.base import JaxEnv, Step
-from masp.training.agent import Agent, AgentState, Keys, empty_tally, seed_axes
+from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
 
 
 class TrainState(NamedTuple):
@@ -54,7 +54,7 @@ class CompiledLoop:
 
     @partial(jax.jit, static_argnums=(0, 3), donate_argnums=1)
     def _run(self, state: TrainState, iterations: Array, learn: bool) -> TrainState:
-        axes = TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
+        axes = self._axes(state)
         over_seeds = partial(jax.vmap, in_axes=(axes,), out_axes=axes)
 
         def iteration(_: Array, state: TrainState) -> TrainState:
@@ -75,6 +75,33 @@ class CompiledLoop:
         agent, _ = self.agent.observe(agent, step)
         return TrainState(agent, envs)
 
+    def reports(self, state: TrainState) -> list[Report]:
+        """What to show, one per seed."""
+        shown = jax.tree.map(np.asarray, report(state.agent))
+        return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(shown.steps))]
+
+    def checkpoints(self, state: TrainState) -> list[TrainState]:
+        """Everything, one per seed, each with a copy of the counters that all seeds share."""
+        axes = self._axes(state)
+        count = state.agent.keys.act.shape[0]
+        return [
+            jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, state, is_leaf=_none)
+            for i in range(count)
+        ]
+
+    def restore(self, states: list[TrainState]) -> TrainState:
+        """The inverse of `checkpoints`."""
+        axes = self._axes(states[0])
+        return jax.tree.map(
+            lambda axis, *leaves: jnp.asarray(leaves[0]) if axis is None else jnp.stack(leaves),
+            axes,
+            *states,
+            is_leaf=_none,
+        )
+
+    def _axes(self, state: TrainState) -> TrainState:
+        return TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
+
     def reset_tally(self, state: TrainState) -> TrainState:
         """Start counting anew, after a row of the metrics was written."""
         count = state.agent.keys.act.shape[0]
@@ -87,6 +114,12 @@ class CompiledLoop:
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
         score, steps = self._evaluate(learner.params, learner.similarity, keys, episodes)
         return np.asarray(score), np.asarray(steps)
+
+    def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> tuple[np.ndarray, np.ndarray]:
+        """[episodes] returns and steps of one policy."""
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (params, similarity, key))
+        score, steps = self._evaluate(*one, episodes)
+        return np.asarray(score)[0], np.asarray(steps)[0]
 
     @partial(jax.jit, static_argnums=(0, 4))
     def _evaluate(self, params: Any, similarity: Array, keys: Array, episodes: int) -> tuple[Array, Array]:
@@ -116,6 +149,10 @@ class CompiledLoop:
         carry = (envs, actor.init(observation), blank > 0, blank, blank.astype(jnp.int32), jnp.zeros((), jnp.int32))
         _, _, _, score, steps, _ = jax.lax.while_loop(going, tick, carry)
         return score, steps
+
+
+def _none(leaf: Any) -> bool:
+    return leaf is None
 
 
 def step_or_reset(env: JaxEnv, envs: Any, actions: Array, resetting: Array, key: Array) -> tuple[Any, Step]:

@@ -1,0 +1,80 @@
+"""Every field of the configuration as a flag, with its docstring as help.
+
+By hand, because the generators we know print a page where one line would do, and take a second to import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import itertools
+import textwrap
+import typing
+from functools import cache
+from typing import Any, Literal
+
+from masp.config import AgentConfig, SimilarityConfig, TrainConfig, field_sections, field_types, replace
+from masp.errors import UserError
+
+SECTIONS = {"": TrainConfig, "agent": AgentConfig, "similarity": SimilarityConfig}
+
+
+def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> None:
+    """One flag per field; a flag that is not given leaves the preset's value."""
+    groups = {
+        section: parser.add_argument_group((kind.__doc__ or "").split(".")[0].lower() + " (defaults: see the preset)")
+        for section, kind in SECTIONS.items()
+    }
+    kinds = field_types()
+    for name, section in field_sections().items():
+        if name not in skip:
+            _add_flag(groups[section], name, kinds[name], field_docs(SECTIONS[section])[name])
+
+
+def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
+    flag = "--" + name.replace("_", "-")
+    options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
+    if kind is bool:
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+    elif typing.get_origin(kind) is Literal:
+        group.add_argument(flag, choices=typing.get_args(kind), **options)
+    elif typing.get_origin(kind) is tuple:
+        group.add_argument(flag, nargs="+", metavar="NAME=VALUE", **options)
+    else:
+        group.add_argument(
+            flag, type=_number if kind in (int, float) else kind, metavar=kind.__name__.upper(), **options
+        )
+
+
+def _number(text: str) -> float | int:
+    """A number; 200_000 and 2e5 are both fine for whole ones."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+_number.__name__ = "number"
+
+
+def with_flags(config: TrainConfig, args: argparse.Namespace) -> TrainConfig:
+    """`config` with the flags that were given."""
+    kinds = field_types()
+    changes = {}
+    for name, value in vars(args).items():
+        if name in kinds:
+            kind = kinds[name]
+            if kind is int and isinstance(value, float):
+                raise UserError(f"--{name.replace('_', '-')} must be a whole number, got {value}")
+            changes[name] = tuple(value) if isinstance(value, list) else float(value) if kind is float else value
+    return replace(config, **changes)
+
+
+@cache
+def field_docs(kind: type) -> dict[str, str]:
+    """The docstring below each field of a dataclass."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
+    docs = {}
+    for field, doc in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            docs[field.target.id] = str(doc.value.value)  # type: ignore[union-attr]
+    return {name: docs.get(name, "") for name in kind.__dataclass_fields__}  # type: ignore[attr-defined]

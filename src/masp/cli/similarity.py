@@ -1,0 +1,81 @@
+"""Look at the similarity that a run learned, or export it with its macros for another task.
+
+masp similarity show runs/planted-grid-masp-0 --png similarity.png
+masp similarity export runs/planted-grid-masp-0 --out grid.safetensors
+masp train planted-grid --bundle grid.safetensors --no-learn-similarity
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from masp.bundle import Bundle, load_bundle, save_bundle
+from masp.errors import UserError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="what", required=True, metavar="show|export")
+    show = commands.add_parser("show", help="the most similar pairs, and a picture", prog="masp similarity show")
+    show.add_argument("source", metavar="RUN_DIR|BUNDLE", help="run directory or exported bundle")
+    show.add_argument("--png", metavar="FILE", help="write a heat map, similar actions side by side")
+    show.add_argument("--pairs", type=int, default=12, metavar="N", help="pairs to list (default: 12)")
+    show.add_argument("--json", action="store_true", help="print one JSON object with the whole matrix")
+    export = commands.add_parser("export", help="macros and similarity as one file", prog="masp similarity export")
+    export.add_argument("source", metavar="RUN_DIR", help="run directory")
+    export.add_argument("--out", required=True, metavar="BUNDLE", help="file to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    bundle = _open(args.source)
+    if args.what == "export":
+        if Path(args.out).exists():
+            raise UserError(f"{args.out} exists; choose another --out")
+        save_bundle(args.out, bundle)
+        print(f"{args.out}: {len(bundle.actions)} actions, {len(bundle.actions.macros)} of them macros")
+        return 0
+    names = bundle.actions.names
+    if args.png:
+        from masp.analysis.figures import similarity_map
+
+        similarity_map(bundle.similarity, names, args.png, f"similarity of {len(names)} actions")
+    if args.json:
+        print(json.dumps({"actions": names, "similarity": bundle.similarity.tolist()}))
+    else:
+        _print_pairs(bundle, args.pairs)
+        if args.png:
+            print(f"heat map: {args.png}")
+    return 0
+
+
+def _open(source: str) -> Bundle:
+    """The bundle of a run, or the bundle itself."""
+    path = Path(source)
+    if not path.exists():
+        raise UserError(f"{source}: there is no such run directory or bundle")
+    if path.is_dir():
+        from masp.training.run_dir import RunDir
+
+        run = RunDir(path)
+        run.read_config()
+        if not run.bundle_file.exists():
+            raise UserError(f"{source}: the run has no similarity yet; it is written when training ends")
+        path = run.bundle_file
+    return load_bundle(path)
+
+
+def _print_pairs(bundle: Bundle, count: int) -> None:
+    names = bundle.actions.names
+    rows, columns = np.triu_indices(len(names), 1)
+    values = bundle.similarity[rows, columns]
+    table = Table(title=f"most similar of {len(values):,} pairs (mean {values.mean() if values.size else 0:.3f})")
+    for title in ("similarity", "action", "action"):
+        table.add_column(title)
+    for k in np.argsort(-values, kind="stable")[:count]:
+        table.add_row(f"{values[k]:.3f}", names[rows[k]], names[columns[k]])
+    Console().print(table)

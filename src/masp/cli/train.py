@@ -1,0 +1,35 @@
+"""Train an agent and write a run directory.
+
+  masp train planted-grid --variant masp
+  masp train MiniGrid-DoorKey-5x5-v0 --variant macros --frames 200000
+  masp train CartPole-v1 --variant rainbow --seed 3 --out runs/pole
+
+Settings come from a preset that fits the environment (or from --preset); every one of them is also a flag.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from masp.cli.flags import add_config_flags, with_flags
+from masp.cli.progress import TrainProgress
+from masp.presets import PRESETS, from_preset
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("env", help="environment id: planted-bandit, planted-grid, DoorKey-5x5, or any Gymnasium id")
+    parser.add_argument("--preset", default="auto", metavar="NAME", help=f"auto, {', '.join(PRESETS)} (default: auto)")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
+    add_config_flags(parser, skip=("env",))
+
+
+def run(args: argparse.Namespace) -> int:
+    config = with_flags(from_preset(args.preset, args.env), args)
+    from masp.training.train import train
+
+    with TrainProgress(f"{config.env} {config.variant}") as progress:
+        result = train(config, args.resume, progress)
+    shown = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
+    figures = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3f}" for name, value in shown.items())
+    print(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {figures}")
+    return 0

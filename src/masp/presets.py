@@ -1,0 +1,169 @@
+"""Named settings. `paper-*` hold the paper's tables to the digit; the others say what they change and why.
+
+A preset is a table of fields by name; whatever it leaves out keeps the default of the field. Sweeps list the values
+that the paper tried per game.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from masp.config import TrainConfig, replace
+from masp.errors import UserError
+
+PAPER_ATARI: dict[str, Any] = {
+    # Table "Main hyperparameters"; pre-processing is the environment's part.
+    "learning_rate": 6.25e-5,
+    "batch_size": 32,
+    "gamma": 0.99,
+    "replay_steps": 1_000_000,
+    "target_period_steps": 10_000,
+    "max_gradient_norm": 10.0,
+    "epsilon_start": 1.0,
+    "epsilon_end": 0.01,
+    "epsilon_decay_steps": 1_000_000,
+    "n_step": 3,
+    "noisy": True,
+    "num_atoms": 51,
+    "v_min": -10.0,
+    "v_max": 10.0,
+    "dueling": True,
+    "priority_exponent": 0.5,
+    "importance_start": 0.4,
+    "importance_end": 1.0,
+    "penalty_weight": 0.3,
+    "meta_learning_rate": 0.001,
+    "embedding": 32,
+    "stack": 1,
+    "clip_rewards": True,
+    "num_envs": 8,
+    "frames": 2_000_000_000,
+}
+
+PAPER_MINIGRID: dict[str, Any] = {
+    # Table "MiniGrid-specific hyperparameters"; the rest as on Atari.
+    **PAPER_ATARI,
+    "replay_steps": 50_000,
+    "batch_size": 64,
+    "learning_rate": 1e-4,
+    "target_period_steps": 1_000,
+    "epsilon_start": 0.2,
+    "epsilon_end": 0.01,
+    "epsilon_decay_steps": 50_000,
+    "n_step": 1,
+    "noisy": False,
+    "dueling": False,
+    "penalty_weight": 0.1,
+    "embedding": 8,
+    "clip_rewards": False,
+    "min_replay_steps": 1_000,
+    "frames": 500_000,
+}
+
+PAPER_SF2: dict[str, Any] = {
+    # Table "Hyperparameters for Streetfighter II"; the rest as on Atari.
+    **PAPER_ATARI,
+    "learning_rate": 1e-4,
+    "replay_steps": 500_000,
+    "target_period_steps": 5_000,
+    "epsilon_end": 0.05,
+    "epsilon_decay_steps": 200_000,
+    "stack": 4,
+    "embedding": 16,
+    "frames": 500_000_000,
+}
+
+MINIGRID: dict[str, Any] = {
+    # Changes to the paper's MiniGrid table, and why:
+    **PAPER_MINIGRID,
+    # returns are in [0, 1]: 51 atoms over -10..10 would leave three for all values that occur
+    "num_atoms": 21,
+    "v_min": -0.2,
+    "v_max": 1.2,
+    # the reward comes only at the end of the episode: longer returns carry it back sooner
+    "n_step": 3,
+    "dueling": True,
+    # epsilon from 1: a start at 0.2 finds the first reward late
+    "epsilon_start": 1.0,
+    "learning_rate": 5e-4,
+    "hidden": 128,
+    "num_envs": 16,
+    "log_every_frames": 5_000,
+    "eval_every_frames": 25_000,
+    "eval_episodes": 64,
+}
+
+PLANTED: dict[str, Any] = {
+    # Small and quick: scalar values and plain layers, so that the similarity is the only thing under study.
+    "num_atoms": 1,
+    "noisy": False,
+    "n_step": 1,
+    "hidden": 64,
+    "learning_rate": 1e-3,
+    "adam_eps": 1e-8,
+    "batch_size": 64,
+    "replay_steps": 20_000,
+    "min_replay_steps": 2_000,
+    "epsilon_end": 0.1,
+    "epsilon_decay_steps": 20_000,
+    "steps_per_update": 16,
+    "target_period_steps": 2_000,
+    "similarity_start_value": 0.03,
+    "embedding": 8,
+    "num_envs": 16,
+    "frames": 200_000,
+    "log_every_frames": 10_000,
+    "eval_every_frames": 20_000,
+    "eval_episodes": 128,
+}
+
+GYMNASIUM: dict[str, Any] = {
+    # A reasonable start for small tasks with vectors or images of one's own.
+    "num_atoms": 1,
+    "noisy": False,
+    "learning_rate": 5e-4,
+    "adam_eps": 1e-8,
+    "hidden": 128,
+    "batch_size": 64,
+    "replay_steps": 100_000,
+    "min_replay_steps": 2_000,
+    "epsilon_end": 0.05,
+    "epsilon_decay_steps": 20_000,
+    "target_period_steps": 1_000,
+    "embedding": 8,
+    "frames": 100_000,
+    "log_every_frames": 2_000,
+    "eval_every_frames": 10_000,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper-atari": PAPER_ATARI,
+    "paper-minigrid": PAPER_MINIGRID,
+    "paper-sf2": PAPER_SF2,
+    "minigrid": MINIGRID,
+    "planted": PLANTED,
+    "gymnasium": GYMNASIUM,
+}
+
+SWEEPS: dict[str, dict[str, tuple[float, ...]]] = {
+    "paper-atari": {"penalty_weight": (0.1, 0.3, 0.5, 0.7, 1.0), "meta_learning_rate": (0.001, 0.005, 0.01)},
+    "paper-minigrid": {"penalty_weight": (0.05, 0.1, 0.3), "meta_learning_rate": (0.001,)},
+    "paper-sf2": {"penalty_weight": (0.3, 0.5), "meta_learning_rate": (0.001, 0.003)},
+}
+
+
+def default_preset(env: str) -> str:
+    """The preset that fits an environment id when none is named."""
+    if env.startswith("planted-"):
+        return "planted"
+    if env.startswith("MiniGrid-") or env.split("-")[0] in ("DoorKey", "FourRooms", "LockedRoom", "ObstructedMaze"):
+        return "minigrid"
+    return "gymnasium"
+
+
+def from_preset(name: str, env: str) -> TrainConfig:
+    """The configuration of a preset for an environment; `auto` picks the preset by the environment."""
+    name = default_preset(env) if name == "auto" else name
+    if name not in PRESETS:
+        raise UserError(f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}")
+    return replace(TrainConfig(env=env), **PRESETS[name])

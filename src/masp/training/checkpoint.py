@@ -1,0 +1,54 @@
+"""Records of arrays to and from one safetensors file: no code in it, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+import safetensors
+from safetensors.numpy import load_file, save_file
+
+from masp.errors import UserError
+
+State = TypeVar("State")
+
+
+def save(path: Path, state: Any, metadata: dict[str, str] | None = None) -> None:
+    """Write every array of `state` under its path in the record; durable once this returns."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    arrays = {jax.tree_util.keystr(where): np.ascontiguousarray(leaf) for where, leaf in leaves}
+    partial = path.with_name(path.name + ".partial")
+    save_file(arrays, partial, metadata)
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def load(path: Path, like: State) -> State:
+    """The state saved at `path`; `like` (arrays or shapes) says what it must look like."""
+    try:
+        arrays = load_file(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no checkpoint") from None
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UserError(f"{path}: the checkpoint cannot be read: {error}") from None
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    restored = []
+    for where, leaf in leaves:
+        name = jax.tree_util.keystr(where)
+        if name not in arrays or arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
+            found = "nothing" if name not in arrays else f"{arrays[name].dtype}{arrays[name].shape}"
+            raise UserError(
+                f"{path}: {name} should be {leaf.dtype}{leaf.shape}, found {found}; was it made with other settings?"
+            )
+        restored.append(arrays[name])
+    return jax.tree_util.tree_unflatten(structure, restored)
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The words saved beside the arrays."""
+    with safetensors.safe_open(path, "np") as file:
+        return file.metadata() or {}

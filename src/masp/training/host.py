@@ -1,0 +1,123 @@
+"""The loop for environments that live outside JAX: the same agent, one seed, jitted around `env.step`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from masp.acting import ActorState
+from masp.environments.base import HostEnv, Step
+from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report
+
+
+class HostState(NamedTuple):
+    """A run; a checkpoint holds exactly this."""
+
+    agent: AgentState
+    envs: Any  # what the environments need to be put back where they were
+
+
+class HostLoop:
+    """Trains one seed; has the interface of `CompiledLoop` with an axis of one seed in what it reports."""
+
+    def __init__(self, agent: Agent, env: HostEnv, evaluation_env: HostEnv):
+        self.agent, self.env, self._evaluation_env = agent, env, evaluation_env
+        self._seed = 0
+
+    def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> HostState:
+        """Before the first tick."""
+        (self._seed,) = seeds
+        observation = jnp.asarray(self.env.reset(self._seed))
+        keys = Keys.of(jax.random.PRNGKey(self._seed))
+        start = None if similarity is None else jnp.asarray(similarity)
+        return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
+
+    def frames(self, state: HostState) -> np.ndarray:
+        """[1] frames played so far."""
+        return np.asarray(state.agent.actor.steps, np.int64)[None] * self.agent.info.frames_per_step
+
+    def run(self, state: HostState, iterations: int, learn: bool) -> HostState:
+        """Play (and learn) `iterations` iterations; the given state is used up."""
+        agent = state.agent
+        for _ in range(iterations):
+            for _ in range(self.agent.config.ticks_per_iteration):
+                agent, primitives = self._decide(agent)
+                agent = self._observe(agent, self.env.step(np.asarray(primitives)))
+            if learn:
+                agent = self._learn(agent)
+        return HostState(agent, ())
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _decide(self, state: AgentState) -> tuple[AgentState, Array]:
+        return self.agent.decide(state)
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _observe(self, state: AgentState, step: Step) -> AgentState:
+        return self.agent.observe(state, step)[0]
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _learn(self, state: AgentState) -> AgentState:
+        return self.agent.learn(state)
+
+    def reset_tally(self, state: HostState) -> HostState:
+        """Start counting anew, after a row of the metrics was written."""
+        return state._replace(agent=state.agent._replace(tally=empty_tally()))
+
+    def reports(self, state: HostState) -> list[Report]:
+        """What to show, of the one seed."""
+        return [jax.tree.map(np.asarray, report(state.agent))]
+
+    def checkpoints(self, state: HostState) -> list[HostState]:
+        """Everything, with what the environments need to be put back."""
+        return [state._replace(envs=self.env.snapshot())]
+
+    def restore(self, states: list[HostState]) -> HostState:
+        """The inverse of `checkpoints`; moves the environments too."""
+        (state,) = states
+        self.env.restore(self._seed, state.envs)
+        return HostState(jax.tree.map(jnp.asarray, state.agent), ())
+
+    def evaluate(self, state: HostState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """[1, episodes] returns and steps of episodes with their own seeds, without noise."""
+        learner = state.agent.learner
+        key = jax.random.fold_in(state.agent.keys.evaluation, number)
+        score, steps = self.play(learner.params, learner.similarity, key, episodes)
+        return score[None], steps[None]
+
+    def play(self, params: Any, similarity: Any, key: Array, episodes: int) -> tuple[np.ndarray, np.ndarray]:
+        """[episodes] returns and steps of one policy."""
+        # Every environment plays the same number of episodes: taking whichever end first would favour short ones.
+        env = self._evaluation_env
+        rounds = -(-episodes // env.num_envs)
+        scores: list[list[float]] = [[] for _ in range(env.num_envs)]
+        steps: list[list[int]] = [[] for _ in range(env.num_envs)]
+        actor = self.agent.actor.init(jnp.asarray(env.reset(int(key[1]) & 0x7FFFFFFF)))
+        tick = 0
+        while any(len(done) < rounds for done in scores):
+            actor, primitives = self._evaluation_decide(params, similarity, actor, key, tick)
+            actor, ended = self._evaluation_advance(actor, env.step(np.asarray(primitives)))
+            for i in np.flatnonzero(ended.ended):
+                scores[i].append(float(ended.score[i]))
+                steps[i].append(int(ended.steps[i]))
+            tick += 1
+        flat_scores = [score for r in range(rounds) for score in (done[r] for done in scores)][:episodes]
+        flat_steps = [count for r in range(rounds) for count in (done[r] for done in steps)][:episodes]
+        return np.array(flat_scores), np.array(flat_steps)
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=3)
+    def _evaluation_decide(
+        self, params: Any, similarity: Array, actor: ActorState, key: Array, tick: Array
+    ) -> tuple[ActorState, Array]:
+        values = self.agent.learner.values(params, self.agent.actor.inputs(actor), similarity, None)
+        epsilon = self.agent.config.eval_epsilon
+        return self.agent.actor.decide(actor, values, epsilon, tick, jax.random.fold_in(key, tick))
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _evaluation_advance(self, actor: ActorState, step: Step) -> tuple[ActorState, Any]:
+        actor, _, ended = self.agent.actor.advance(actor, step)
+        return actor, ended

@@ -1,0 +1,63 @@
+"""A finished or running training run, opened to look at it, to play with it or to take its similarity along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from masp.actions import ActionSet
+from masp.bundle import Bundle
+from masp.config import TrainConfig
+from masp.errors import UserError
+from masp.training import checkpoint
+from masp.training.run_dir import RunDir
+from masp.training.train import make_loop
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything of a run that outlives it."""
+
+    path: Path
+    config: TrainConfig
+    actions: ActionSet
+    metrics: list[dict[str, Any]]
+    params: Any
+    similarity: np.ndarray  # [A, A]
+    success_above: float | None
+    """An episode whose return exceeds this is a success; None: success has no meaning here."""
+
+    @property
+    def bundle(self) -> Bundle:
+        """What another task can take along."""
+        return Bundle(self.actions, self.similarity)
+
+    def evaluate(self, episodes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Returns and steps of so many episodes, played greedily, without noise."""
+        loop, _ = make_loop(self.config, self.actions)
+        return loop.play(self.params, self.similarity, jax.random.PRNGKey(seed), episodes)
+
+    def values(self, observations: Any) -> np.ndarray:
+        """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
+        loop, _ = make_loop(self.config, self.actions)
+        return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.similarity, None))
+
+
+def load_run(path: str | Path) -> Run:
+    """Open a run directory, or raise `UserError` that says what is missing."""
+    run = RunDir(path)
+    config, actions = run.read_config(), run.read_actions()
+    if not run.policy_file.exists():
+        raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
+    loop, _ = make_loop(config, actions)
+    info = loop.agent.info
+    shapes = jax.eval_shape(loop.agent.policy_template)
+    policy = checkpoint.load(run.policy_file, shapes)
+    return Run(
+        Path(path), config, actions, run.read_metrics(), policy["params"], policy["similarity"], info.success_above
+    )

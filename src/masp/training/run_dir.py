@@ -1,0 +1,128 @@
+"""The directory of one run: what is in it, and what may be done with one that exists.
+
+config.json             the resolved configuration
+actions.json            the macro file that was used
+metrics.csv, .jsonl     one row per `log_every_frames`
+policy.safetensors      parameters and similarity, enough to play
+checkpoint.safetensors  everything, enough to go on
+similarity.safetensors  bundle of macros and similarity
+usage.json              how often each action was decided on
+summary.json            final figures; there only when the run is finished
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+from masp.actions import ActionSet
+from masp.config import TrainConfig, from_flat, to_flat
+from masp.errors import UserError
+
+
+class RunDir:
+    """Names of the files of a run, and the small ones read and written."""
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+        self.config_file = self.path / "config.json"
+        self.actions_file = self.path / "actions.json"
+        self.metrics_csv = self.path / "metrics.csv"
+        self.metrics_jsonl = self.path / "metrics.jsonl"
+        self.policy_file = self.path / "policy.safetensors"
+        self.checkpoint_file = self.path / "checkpoint.safetensors"
+        self.bundle_file = self.path / "similarity.safetensors"
+        self.usage_file = self.path / "usage.json"
+        self.summary_file = self.path / "summary.json"
+
+    @property
+    def finished(self) -> bool:
+        return self.summary_file.exists()
+
+    def create(self, config: TrainConfig, actions: ActionSet) -> None:
+        """Start a new run here; a directory with anything in it is left alone."""
+        if self.finished:
+            raise UserError(f"{self.path} holds a finished run; choose another --out")
+        if self.config_file.exists():
+            raise UserError(f"{self.path} holds an unfinished run; add --resume, or choose another --out")
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise UserError(f"{self.path} exists and is not empty; choose another --out")
+        self.path.mkdir(parents=True, exist_ok=True)
+        actions.save(self.actions_file)
+        write_json(self.config_file, to_flat(config))
+
+    def read_config(self) -> TrainConfig:
+        """The configuration of the run."""
+        if not self.config_file.exists():
+            raise UserError(f"{self.path} is not a run directory (it has no config.json)")
+        return from_flat(read_json(self.config_file), str(self.config_file))
+
+    def read_actions(self) -> ActionSet:
+        """The action set of the run."""
+        return ActionSet.load(self.actions_file)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All rows so far."""
+        if not self.metrics_jsonl.exists():
+            return []
+        return [json.loads(line) for line in self.metrics_jsonl.read_text().splitlines()]
+
+
+class MetricsWriter:
+    """Appends rows to CSV and JSON lines, and to TensorBoard if asked to."""
+
+    def __init__(self, run: RunDir, keep_to_frames: int | None, tensorboard: bool):
+        """Rows after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
+        kept = run.read_metrics() if keep_to_frames is not None else []
+        kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
+        self._jsonl = open(run.metrics_jsonl, "w")  # noqa: SIM115 - closed by close()
+        self._csv_file = open(run.metrics_csv, "w", newline="")  # noqa: SIM115
+        self._csv: csv.DictWriter[str] | None = None
+        self._board: Any = None
+        if tensorboard:
+            from tensorboardX import SummaryWriter
+
+            self._board = SummaryWriter(str(run.path / "tensorboard"))
+        for row in kept:
+            self._append(row)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """One row, on disk when this returns."""
+        self._append(row)
+        if self._board is not None:
+            for name, value in row.items():
+                if isinstance(value, (int, float)):
+                    self._board.add_scalar(name, value, row["frames"])
+            self._board.flush()
+
+    def _append(self, row: dict[str, Any]) -> None:
+        if self._csv is None:
+            self._csv = csv.DictWriter(self._csv_file, list(row))
+            self._csv.writeheader()
+        self._csv.writerow(row)
+        self._csv_file.flush()
+        self._jsonl.write(json.dumps(row) + "\n")
+        self._jsonl.flush()
+
+    def close(self) -> None:
+        self._jsonl.close()
+        self._csv_file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Replace the file whole."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(data, indent=1) + "\n")
+    partial.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """Parsed JSON, or a `UserError` that names the file and the place."""
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None

@@ -1,0 +1,242 @@
+"""Training from a configuration to a finished run directory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from masp.actions import ActionSet
+from masp.allocator import keep_freed_memory
+from masp.bundle import Bundle, load_bundle, save_bundle
+from masp.config import TrainConfig, replace
+from masp.environments import is_jax, make_env
+from masp.environments.base import EnvInfo
+from masp.errors import UserError
+from masp.similarity import group_auc
+from masp.training import checkpoint
+from masp.training.agent import Agent, Report
+from masp.training.compiled import CompiledLoop
+from masp.training.host import HostLoop
+from masp.training.run_dir import MetricsWriter, RunDir, write_json
+
+Progress = Callable[[int, int, dict[str, Any]], None]
+"""Called with frames done, frames in all, and the newest row of the metrics."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run."""
+
+    run_dir: Path
+    summary: dict[str, Any]
+
+
+def train(config: TrainConfig, resume: bool = False, progress: Progress | None = None) -> Result:
+    """Train one seed; returns when the run directory is complete."""
+    return train_seeds(config, [config.seed], resume, progress)[0]
+
+
+def train_seeds(
+    config: TrainConfig, seeds: Sequence[int], resume: bool = False, progress: Progress | None = None
+) -> list[Result]:
+    """Train several seeds, each into its own directory; at once where the environment is in JAX."""
+    if len(seeds) > 1 and not is_jax(make_env(config.env, config.env_options)):
+        return [result for seed in seeds for result in train_seeds(config, [seed], resume, progress)]
+    configs = [_for_seed(config, seed, len(seeds) > 1) for seed in seeds]
+    return _Session(configs, resume, progress or (lambda *_: None)).run()
+
+
+def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
+    """The configuration of one seed, with its own directory."""
+    out = config.out or f"runs/{config.env}-{config.variant}"
+    if several or not config.out:
+        out = f"{out}-{seed}" if not config.out else f"{out}/seed-{seed}"
+    return replace(config, seed=seed, out=out).resolved()
+
+
+def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.ndarray | None]:
+    """The actions that the configuration asks for, and the similarity of its bundle."""
+    if config.macros and config.bundle:
+        raise UserError("--macros and --bundle exclude each other: a bundle brings its own macros")
+    if config.variant == "rainbow":
+        return info.actions.without_macros(), None
+    if config.bundle:
+        bundle = load_bundle(config.bundle)
+        bundle.actions.require_primitives(info.actions.num_primitives, config.env)
+        return bundle.actions, bundle.similarity
+    if config.macros:
+        actions = ActionSet.load(config.macros)
+        actions.require_primitives(info.actions.num_primitives, config.env)
+        return actions, None
+    return info.actions, None
+
+
+def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> tuple[Any, np.ndarray | None]:
+    """The loop that fits the environment, and the similarity to start from (None: as configured)."""
+    env = make_env(config.env, config.env_options, config.num_envs)
+    similarity = None
+    if actions is None:
+        actions, similarity = resolve_actions(config, env.info)
+    agent = Agent(config, env.info, actions)
+    if is_jax(env):
+        return CompiledLoop(agent, env), similarity  # type: ignore[arg-type]
+    evaluation_env = make_env(config.env, config.env_options, min(config.num_envs, config.eval_episodes))
+    return HostLoop(agent, env, evaluation_env), similarity  # type: ignore[arg-type]
+
+
+class _Session:
+    """One or more seeds that train together."""
+
+    def __init__(self, configs: list[TrainConfig], resume: bool, progress: Progress):
+        keep_freed_memory()
+        self._configs, self._config, self._progress = configs, configs[0], progress
+        self._loop, similarity = make_loop(self._config)
+        self._agent: Agent = self._loop.agent
+        self._runs = [RunDir(config.out) for config in configs]
+        self._agent.replay_ticks  # noqa: B018 - raises before anything is written
+        seeds = [config.seed for config in configs]
+        resumed = resume and all(run.checkpoint_file.exists() for run in self._runs)
+        for run, config in zip(self._runs, configs, strict=True):
+            if resumed or (resume and run.config_file.exists() and not run.finished):
+                _require_same(run, config)
+            else:
+                run.create(config, self._agent.actions)
+        self._state = self._loop.init(seeds, similarity)
+        if resumed:
+            self._state = self._restored()
+        kept = self._loop.frames(self._state) if resumed else [None] * len(configs)
+        board = self._config.tensorboard
+        self._writers = [
+            MetricsWriter(run, None if frames is None else int(frames), board)
+            for run, frames in zip(self._runs, kept, strict=True)
+        ]
+        self._started, self._started_frames = time.perf_counter(), self._frames()
+
+    def run(self) -> list[Result]:
+        config = self._config
+        warm_up = config.agent.min_replay_steps
+        while int(self._state.agent.tick) * config.num_envs < warm_up:
+            missing = warm_up - int(self._state.agent.tick) * config.num_envs
+            steps = config.num_envs * config.ticks_per_iteration
+            self._state = self._loop.run(self._state, -(-missing // steps), False)
+        while self._frames() < config.frames:
+            before = self._frames()
+            self._advance_to(min(_next_multiple(before, config.log_every_frames), config.frames))
+            last = self._frames() >= config.frames
+            self._log(evaluate=last or _crossed(before, self._frames(), config.eval_every_frames))
+            if not last and _crossed(before, self._frames(), config.checkpoint_every_frames):
+                self._save()
+        return self._finish()
+
+    def _advance_to(self, frames: int) -> None:
+        """Train until every seed has played so many frames."""
+        config = self._config
+        per_iteration = config.num_envs * config.ticks_per_iteration * self._agent.info.frames_per_step
+        while (missing := frames - self._frames()) > 0:
+            self._state = self._loop.run(self._state, -(-missing // per_iteration), True)
+
+    def _frames(self) -> int:
+        """Frames of the seed that has played fewest: episodes end, and reset ticks cost none."""
+        return int(self._loop.frames(self._state).min())
+
+    def _log(self, evaluate: bool) -> None:
+        """One row per seed."""
+        frames = self._loop.frames(self._state)
+        evaluation: tuple[np.ndarray, np.ndarray] | None = None
+        if evaluate:
+            evaluation = self._loop.evaluate(self._state, self._config.eval_episodes, int(self._state.agent.tick))
+        seconds = time.perf_counter() - self._started
+        speed = (self._frames() - self._started_frames) * len(self._configs) / seconds
+        for i, (writer, shown) in enumerate(zip(self._writers, self._loop.reports(self._state), strict=True)):
+            row = {"frames": int(frames[i]), "seconds": round(seconds, 3), "frames_per_second": round(speed, 1)}
+            row.update(self._row(shown))
+            row.update(_evaluation_row(self._agent.info, evaluation, i))
+            writer.write(row)
+        self._progress(self._frames(), self._config.frames, row)
+        self._state = self._loop.reset_tally(self._state)
+
+    def _row(self, shown: Report) -> dict[str, Any]:
+        tally = shown.tally
+        episodes, updates = max(int(tally.episodes), 1), max(int(tally.updates), 1)
+        blank = None if int(tally.episodes) == 0 else 1
+        succeeds = self._agent.info.success_above is not None
+        row = {
+            "updates": int(self._state.agent.learner.updates),
+            "episodes": int(tally.episodes),
+            "return": blank and float(tally.score) / episodes,
+            "success": blank and int(tally.successes) / episodes if succeeds else None,
+            "episode_steps": blank and int(tally.episode_steps) / episodes,
+            "decision_steps": float(shown.steps) / max(float(shown.usage.sum()), 1.0),
+        }
+        row.update({name: float(value) / updates for name, value in tally.metrics._asdict().items()})
+        row.update(similarity_row(shown.similarity, self._agent))
+        return row
+
+    def _save(self) -> None:
+        for run, state in zip(self._runs, self._loop.checkpoints(self._state), strict=True):
+            checkpoint.save(run.checkpoint_file, state)
+
+    def _restored(self) -> Any:
+        """The state of the last checkpoints of all seeds."""
+        templates = self._loop.checkpoints(self._state)
+        files = [run.checkpoint_file for run in self._runs]
+        return self._loop.restore([checkpoint.load(file, like) for file, like in zip(files, templates, strict=True)])
+
+    def _finish(self) -> list[Result]:
+        self._save()
+        results = []
+        for run, writer, shown in zip(self._runs, self._writers, self._loop.reports(self._state), strict=True):
+            writer.close()
+            checkpoint.save(run.policy_file, {"params": shown.params, "similarity": shown.similarity})
+            save_bundle(run.bundle_file, Bundle(self._agent.actions, shown.similarity))
+            usage = {"actions": self._agent.actions.names, "decisions": shown.usage.tolist()}
+            write_json(run.usage_file, usage)
+            last = run.read_metrics()[-1]
+            write_json(run.summary_file, last)
+            results.append(Result(run.path, last))
+        return results
+
+
+def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
+    """What the similarity looks like, and how well it tells the true groups apart where they are known."""
+    off = similarity[~np.eye(len(similarity), dtype=bool)]
+    groups = agent.info.groups
+    known = agent.config.similarity.active and groups is not None and agent.actions == agent.info.actions
+    return {
+        "similarity_mean": float(off.mean()) if off.size else 0.0,
+        "similarity_std": float(off.std()) if off.size else 0.0,
+        "similarity_auc": group_auc(similarity, groups) if known else None,  # type: ignore[arg-type]
+    }
+
+
+def _evaluation_row(info: EnvInfo, evaluation: tuple[np.ndarray, np.ndarray] | None, seed: int) -> dict[str, Any]:
+    if evaluation is None:
+        return {"eval_return": None, "eval_success": None, "eval_episode_steps": None}
+    score, steps = evaluation
+    success = None if info.success_above is None else float(np.mean(score[seed] > info.success_above))
+    return {
+        "eval_return": float(score[seed].mean()),
+        "eval_success": success,
+        "eval_episode_steps": float(steps[seed].mean()),
+    }
+
+
+def _require_same(run: RunDir, config: TrainConfig) -> None:
+    """A run goes on only as it began."""
+    if run.finished:
+        raise UserError(f"{run.path} holds a finished run; there is nothing to resume")
+    if run.read_config() != config:
+        raise UserError(f"{run.path} was started with other settings; give the same ones to --resume, or another --out")
+
+
+def _next_multiple(value: int, period: int) -> int:
+    return (value // period + 1) * period
+
+
+def _crossed(before: int, after: int, period: int) -> bool:
+    return bool(period) and before // period != after // period
