@@ -92,7 +92,7 @@ class GymVector:
         played = np.split(snapshot["actions"], np.cumsum(snapshot["lengths"])[:-1])
         same = all([self._play_again(i, played[i].tolist()) for i in range(self.num_envs)])
         same = same and np.array_equal(self._resetting, snapshot["resetting"])
-        if not (same and np.array_equal(self._observation, snapshot["observation"])):
+        if not (same and np.array_equal(self._observation, snapshot["observation"], equal_nan=True)):
             raise UserError(
                 f"{self.info.env_id} does not repeat an episode when its seed and actions are repeated, "
                 "so a run of it cannot be resumed"

@@ -158,4 +158,4 @@ def _make_one(spec: gymnasium.envs.registration.EnvSpec, options: dict[str, Any]
         if not options:
             raise
         given = " ".join(f"{name}={value}" for name, value in options.items())
-        raise UserError(f"{spec.id} cannot be made with {given}: {error or type(error).__name__}") from error
+        raise UserError(f"{spec.id} cannot be made with {given}: {str(error) or type(error).__name__}") from error

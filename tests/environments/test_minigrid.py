@@ -1,0 +1,94 @@
+"""MiniGrid is the package's own game, with the direction as a plane."""
+
+import gymnasium
+import numpy as np
+import pytest
+from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
+from minigrid.core.world_object import Key
+from vectors import play
+
+from masp.environments import make_env
+from masp.environments.gym_vector import episode_seed
+from masp.environments.minigrid import ACTION_NAMES, MACROS, CellsWithDirection
+from masp.networks import MINIGRID_CARDINALITIES
+
+
+@pytest.mark.parametrize("name", ["DoorKey-5x5", "FourRooms", "LockedRoom", "ObstructedMaze-Full", "KeyCorridorS3R1"])
+def test_equals_the_package_step_by_step(name):
+    vector = make_env(name, ["max_steps=40"], 2)
+    first, actions, steps = play(vector, 100, seed=2)
+    for i in range(2):
+        env, episode, resetting = gymnasium.make(vector.info.env_id, max_steps=40), 0, True
+        shown = [(first[i], 0.0, False, False)]
+        shown += [(steps.observation[t, i], steps.reward[t, i], steps.terminated[t, i], steps.truncated[t, i])
+                  for t in range(100)]  # fmt: skip
+        for t, (observation, reward, terminated, truncated) in enumerate(shown):
+            if resetting:
+                expected, _ = env.reset(seed=episode_seed(2, i, episode))
+                paid, over, cut = 0.0, False, False
+                episode += 1
+            else:
+                expected, paid, over, cut, _ = env.step(actions[t - 1, i])
+            np.testing.assert_array_equal(observation[..., :3], expected["image"])
+            assert (observation[..., 3] == expected["direction"]).all()
+            assert (reward, terminated, truncated) == (np.float32(paid), over, cut and not over)
+            resetting = over or cut
+        assert episode >= 3
+
+
+def test_every_code_has_a_place_in_the_network():
+    objects, colours, states, directions = MINIGRID_CARDINALITIES
+    assert max(OBJECT_TO_IDX.values()) < objects
+    assert max(COLOR_TO_IDX.values()) < colours
+    assert max(STATE_TO_IDX.values()) < states
+    assert directions == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["LavaCrossingS9N1", "Dynamic-Obstacles-6x6", "UnlockPickup", "RedBlueDoors-6x6", "Playground"]
+)
+def test_codes_in_play(name):
+    _, _, steps = play(make_env(name, (), 4), 100)
+    assert (steps.observation < np.array(MINIGRID_CARDINALITIES)).all()
+
+
+def test_a_carried_object_is_seen_in_the_agents_cell():
+    env = CellsWithDirection(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
+    observation, _ = env.reset(seed=0)
+    direction = env.unwrapped.agent_dir
+    np.testing.assert_array_equal(observation[3, 6], [OBJECT_TO_IDX["empty"], 0, 0, direction])
+    env.unwrapped.carrying = Key("yellow")
+    observation, *_ = env.step(ACTION_NAMES.index("done"))
+    np.testing.assert_array_equal(observation[3, 6], [OBJECT_TO_IDX["key"], COLOR_TO_IDX["yellow"], 0, direction])
+    assert env.observation_space.contains(observation)
+
+
+@pytest.mark.parametrize(
+    ("name", "full", "limit"),
+    [
+        ("DoorKey-5x5", "MiniGrid-DoorKey-5x5-v0", 250),
+        ("DoorKey-8x8", "MiniGrid-DoorKey-8x8-v0", 640),
+        ("FourRooms", "MiniGrid-FourRooms-v0", 100),
+        ("LockedRoom", "MiniGrid-LockedRoom-v0", 190),
+        ("ObstructedMaze-Full", "MiniGrid-ObstructedMaze-Full-v1", 3600),
+        ("MiniGrid-ObstructedMaze-Full-v0", "MiniGrid-ObstructedMaze-Full-v0", 3600),
+    ],
+)
+def test_description(name, full, limit):
+    info = make_env(name).info
+    assert (info.env_id, info.max_episode_steps, info.success_above) == (full, limit, 0.0)
+    assert (info.observation_shape, info.observation_kind) == ((7, 7, 4), "minigrid")
+    assert info.actions.primitive_names == ("left", "right", "forward", "pickup", "drop", "toggle", "done")
+    assert len(info.actions.macros) == 8
+    assert all(2 <= len(macro) <= 4 for macro in MACROS)
+
+
+def test_tasks_with_fewer_actions_keep_the_macros_that_fit():
+    actions = make_env("Dynamic-Obstacles-5x5").info.actions
+    assert actions.primitive_names == ("left", "right", "forward")
+    assert len(actions.macros) == 6
+
+
+def test_the_stricter_limit_counts():
+    assert make_env("DoorKey-5x5", ["max_episode_steps=20"]).info.max_episode_steps == 20
+    assert make_env("DoorKey-5x5", ["max_episode_steps=999"]).info.max_episode_steps == 250

@@ -1,0 +1,77 @@
+"""Every kind of environment behind one interface, so that one contract can be tested on all."""
+
+from functools import cache, partial
+
+import jax
+import numpy as np
+
+from masp.environments import is_jax, make_env
+from masp.environments.base import Step
+from masp.environments.gym_vector import GymVector
+from masp.training.compiled import step_or_reset
+from tape_env import TapeEnv
+
+MADE = {
+    "planted-bandit": (),
+    "planted-grid": ("max_steps=9",),
+    "DoorKey-5x5": ("max_steps=25",),
+    "CartPole-v1": ("max_episode_steps=14",),
+    "tape": (),
+}
+"""Environments and options that let some episodes end within few steps."""
+
+
+class JaxVector:
+    """N copies of a JAX environment, driven as the compiled loop does it."""
+
+    def __init__(self, env, num_envs):
+        self.info, self.num_envs = env.info, num_envs
+        self._reset, self._step = jax.jit(jax.vmap(env.reset)), jax.jit(partial(step_or_reset, env))
+
+    def reset(self, seed):
+        self._key, self._tick = jax.random.PRNGKey(seed), 0
+        self._resetting = np.zeros(self.num_envs, bool)
+        self._state, observation = self._reset(jax.random.split(self._key, self.num_envs))
+        return np.asarray(observation)
+
+    def step(self, actions):
+        self._tick += 1
+        key = jax.random.fold_in(self._key, self._tick)
+        self._state, step = self._step(self._state, actions, self._resetting, key)
+        step = Step(*[np.asarray(part) for part in step])
+        self._resetting = step.terminated | step.truncated
+        return step
+
+
+def make_vector(name, num_envs):
+    """One of `MADE`, as N environments that reset by themselves."""
+    if name == "tape":
+        return GymVector(TapeEnv, num_envs)
+    return _compiled(name, num_envs) if name.startswith("planted") else make_env(name, MADE[name], num_envs)
+
+
+@cache
+def _compiled(name, num_envs):
+    """Compiled once for all tests; `reset` makes it as new."""
+    env = make_env(name, MADE[name])
+    assert is_jax(env)
+    return JaxVector(env, num_envs)
+
+
+def play(env, ticks, seed=0, action_seed=0):
+    """`ticks` ticks of random actions: the actions, and all steps stacked, [ticks, N, ...] each."""
+    rng = np.random.default_rng(action_seed)
+    actions = rng.integers(env.info.actions.num_primitives, size=(ticks, env.num_envs))
+    first = env.reset(seed)
+    return first, actions, stack(env, actions)
+
+
+def stack(env, actions):
+    """The steps that `actions` [ticks, N] bring, stacked."""
+    return Step(*[np.stack(part) for part in zip(*[env.step(row) for row in actions], strict=True)])
+
+
+def assert_equal(one, other):
+    """All arrays of two steps are the same to the bit."""
+    for name, a, b in zip(Step._fields, one, other, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=name)
