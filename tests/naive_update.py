@@ -6,9 +6,12 @@ differentiating through the whole update.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from masp.config import AgentConfig, SimilarityConfig
-from masp.learner import Learner
+from masp.learner import Hyper, Learner, LearnerState
+from masp.metagradient import InnerStep
 from masp.networks import QNetwork
 from masp.replay import Sample, Transition
 
@@ -39,29 +42,72 @@ def make_learner(
     return Learner(network, agent, similarity)
 
 
-def make_sample(key, dtype=jnp.float32):
-    """A random batch."""
-    keys = jax.random.split(key, 6)
-    transition = Transition(
-        s_tm1=jax.random.normal(keys[0], (BATCH, INPUTS), dtype),
-        a_tm1=jax.random.randint(keys[1], (BATCH,), 0, ACTIONS),
-        r_t=jax.random.normal(keys[2], (BATCH,), dtype),
-        discount_t=jnp.array([GAMMA, GAMMA**3, 0.0, GAMMA**2], dtype),
-        s_t=jax.random.normal(keys[3], (BATCH, INPUTS), dtype),
+def make_params(learner, rng, dtype=np.float32):
+    """Random parameters (drawn by NumPy: JAX's own initialisers are slow to compile) and a template of the noise."""
+    observation = jax.ShapeDtypeStruct((1, INPUTS), dtype)
+    square = jax.ShapeDtypeStruct((ACTIONS, ACTIONS), dtype)
+    shapes = jax.eval_shape(learner.network.init, jax.random.PRNGKey(0), observation, square)
+
+    def draw(leaf):
+        return jnp.asarray(rng.normal(size=leaf.shape, scale=0.5), dtype)
+
+    template = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shapes.get("noise"))
+    return jax.tree.map(draw, shapes["params"]), template
+
+
+def make_noise(template, rng, count):
+    """Factors for some passes."""
+
+    def draw(leaf):
+        return jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype)
+
+    return [jax.tree.map(draw, template) for _ in range(count)]
+
+
+def make_state(learner, rng, similarity=None, dtype=np.float32):
+    """A learner's state with random parameters, another target network, and the given or a random similarity."""
+    params, template = make_params(learner, rng, dtype)
+    target, _ = make_params(learner, rng, dtype)
+    similarity = make_similarity(rng, dtype) if similarity is None else jnp.asarray(similarity, dtype)
+    opt_state = learner.optimiser.init(params)
+    recent = ()
+    kept = learner.similarity.trace_length - (learner.similarity.held_out == "separate")
+    if learner.similarity.learns and kept:
+        states = jnp.zeros((BATCH, INPUTS), dtype)
+        step = InnerStep(params, opt_state, params, states, similarity, template)
+        recent = jax.tree.map(lambda leaf: jnp.full((kept, *leaf.shape), -7, leaf.dtype), step)  # never to be read
+    return LearnerState(
+        params=params,
+        target_params=target,
+        opt_state=opt_state,
+        similarity=similarity,
+        similarity_opt_state=learner.meta_optimiser.init(similarity),
+        recent=recent,
+        noise_template=template,
+        hyper=Hyper(
+            jnp.asarray(learner.similarity.penalty_weight, dtype),
+            jnp.asarray(learner.similarity.meta_learning_rate, dtype),
+        ),
+        updates=jnp.zeros((), jnp.int32),
     )
-    weight = jax.random.uniform(keys[4], (BATCH,), dtype, minval=0.2)
-    return Sample(transition, weight, jnp.arange(BATCH))
 
 
-def make_similarity(key, dtype=jnp.float32):
+def make_sample(rng, dtype=np.float32):
+    """A random batch."""
+    transition = Transition(
+        s_tm1=jnp.asarray(rng.normal(size=(BATCH, INPUTS)), dtype),
+        a_tm1=jnp.asarray(rng.integers(ACTIONS, size=BATCH), jnp.int32),
+        r_t=jnp.asarray(rng.normal(size=BATCH), dtype),
+        discount_t=jnp.asarray([GAMMA, GAMMA**3, 0.0, GAMMA**2], dtype),
+        s_t=jnp.asarray(rng.normal(size=(BATCH, INPUTS)), dtype),
+    )
+    return Sample(transition, jnp.asarray(rng.uniform(0.2, 1.0, BATCH), dtype), jnp.arange(BATCH))
+
+
+def make_similarity(rng, dtype=np.float32):
     """Symmetric, entries well inside (0, 1), ones on the diagonal."""
-    raw = jax.random.uniform(key, (ACTIONS, ACTIONS), dtype, minval=0.2, maxval=0.8)
-    return jnp.where(jnp.eye(ACTIONS, dtype=bool), 1.0, (raw + raw.T) / 2).astype(dtype)
-
-
-def cast(tree, dtype):
-    """Floating-point leaves as `dtype`."""
-    return jax.tree.map(lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree)
+    raw = rng.uniform(0.2, 0.8, (ACTIONS, ACTIONS))
+    return jnp.asarray(np.where(np.eye(ACTIONS, dtype=bool), 1.0, (raw + raw.T) / 2), dtype)
 
 
 def dense(layer, x, noise):
@@ -137,54 +183,45 @@ def td_loss(learner, params, selector_params, target_params, sample, similarity,
     return (sample.weight * per_transition).sum() / BATCH
 
 
-def penalty(learner, params, states, context, noise, similarity, weight):
-    """The similarity acts on values; `context` is the similarity that the embedding sees."""
+def penalty(learner, params, states, context, noise, similarity, weight, row):
+    """The similarity acts on values, by its row-stochastic form if `row`; the embedding sees `context`."""
     q = values(forward(params, states, context, noise), learner.support)
-    smooth = similarity
-    if learner.similarity.penalty_form == "row":
-        smooth = similarity / similarity.sum(axis=1)[:, None]
+    smooth = jnp.where(row, similarity / similarity.sum(axis=1)[:, None], similarity)
     return weight * ((q - q @ smooth.T) ** 2).sum() / BATCH
 
 
-def clip_and_adam(learner, gradient, moments):
-    """The step of eq. U, and the new moments (first, second, count)."""
-    limit = learner.agent.max_gradient_norm
-    if limit:
-        squares = sum((leaf**2).sum() for leaf in jax.tree.leaves(gradient))
-        factor = jnp.where(squares > limit**2, limit / jnp.sqrt(jnp.where(squares > limit**2, squares, 1.0)), 1.0)
-        gradient = jax.tree.map(lambda leaf: factor * leaf, gradient)
-    first, second, count = moments
-    count = count + 1
-    first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
-    second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, gradient)
-
-    def step(m, v):
-        root = jnp.sqrt(v / (1 - 0.999**count) + 1e-16)
-        return -learner.agent.learning_rate * (m / (1 - 0.9**count)) / (root + learner.agent.adam_eps)
-
-    return jax.tree.map(step, first, second), (first, second, count)
+def clip_and_adam(learner, gradient, opt_state):
+    """U(g) of a gradient, all parameters in one long vector."""
+    _, adam, _ = opt_state
+    (g, unravel), count = ravel_pytree(gradient), adam.count + 1
+    limit, squares = learner.agent.max_gradient_norm, (g**2).sum()
+    too_long = (squares > limit**2) & (limit > 0)
+    g = g * jnp.where(too_long, limit / jnp.sqrt(jnp.where(too_long, squares, 1.0)), 1.0)
+    first = (0.9 * ravel_pytree(adam.mu)[0] + 0.1 * g) / (1 - 0.9**count)
+    second = (0.999 * ravel_pytree(adam.nu)[0] + 0.001 * g**2) / (1 - 0.999**count)
+    return unravel(-learner.agent.learning_rate * first / (jnp.sqrt(second + 1e-16) + learner.agent.adam_eps))
 
 
-def no_moments(params):
-    zeros = jax.tree.map(jnp.zeros_like, params)
-    return zeros, zeros, 0.0
+def gradient_of_update(learner, state, sample, noise, similarity, context=None, row=True):
+    """g = g_TD + g_penalty at `state`, with `similarity` in the penalty; the network sees `context` or the state's."""
+    context = state.similarity if context is None else context
+
+    def objective(params):
+        td = td_loss(learner, params, state.params, state.target_params, sample, context, noise)
+        states, weight = sample.transition.s_tm1, state.hyper.penalty_weight
+        return td + penalty(learner, params, states, context, noise[0], similarity, weight, row)
+
+    return jax.grad(objective)(state.params)
 
 
-def gradient_of_update(learner, params, target_params, sample, context, noise, similarity, weight):
-    """g = g_TD + g_penalty."""
-
-    def objective(p):
-        td = td_loss(learner, p, params, target_params, sample, context, noise)
-        return td + penalty(learner, p, sample.transition.s_tm1, context, noise[0], similarity, weight)
-
-    return jax.grad(objective)(params)
+def params_after_update(learner, state, sample, noise, similarity, context=None, row=True):
+    """theta'(S): one update under S from `state`."""
+    gradient = gradient_of_update(learner, state, sample, noise, similarity, context, row)
+    return jax.tree.map(jnp.add, state.params, clip_and_adam(learner, gradient, state.opt_state))
 
 
-def held_out_loss_after_update(
-    learner, similarity, params, target_params, moments, sample, held_out, context, noise, weight
-):
-    """J'(S): one update under S, then the TD loss on held-out data. `noise`: three for the update, three for J'."""
-    gradient = gradient_of_update(learner, params, target_params, sample, context, noise[:3], similarity, weight)
-    step, _ = clip_and_adam(learner, gradient, moments)
-    after = jax.tree.map(jnp.add, params, step)
-    return td_loss(learner, after, jax.lax.stop_gradient(after), target_params, held_out, context, noise[3:])
+def held_out_loss_after_update(learner, similarity, state, sample, held_out, noise, held_out_noise, row=True):
+    """J'(S): one update under S, then the TD loss on held-out data; the network sees the state's similarity in both."""
+    after = params_after_update(learner, state, sample, noise, similarity, row=row)
+    chooser = jax.lax.stop_gradient(after)
+    return td_loss(learner, after, chooser, state.target_params, held_out, state.similarity, held_out_noise)
