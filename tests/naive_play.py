@@ -1,0 +1,82 @@
+"""Macros and n-step returns of one environment, played with Python lists: the reference for the batched code."""
+
+from typing import NamedTuple
+
+GAMMA = 0.9
+SEQUENCES = ((0,), (1,), (2, 0), (1, 1, 2, 0, 1))
+LENGTHS = (1, 1, 2, 5)
+
+
+class Tick(NamedTuple):
+    """What happens to one environment in one tick; `choice` counts only if a decision is due."""
+
+    choice: int
+    reward: float
+    terminated: bool
+    truncated: bool
+    life_lost: bool
+
+
+class Played(NamedTuple):
+    """One decision."""
+
+    first_tick: int
+    last_tick: int
+    action: int
+    reward: float
+    discount: float
+    steps: int
+    last: bool
+
+
+class Window(NamedTuple):
+    """One n-step return; it bootstraps from the observation after `last_tick`."""
+
+    first_tick: int
+    last_tick: int
+    action: int
+    reward: float
+    discount: float
+
+
+def play(ticks, sequences=SEQUENCES, gamma=GAMMA):
+    """All finished decisions of one environment, and per tick its primitive (None: it only resets)."""
+    decisions, primitives = [], []
+    resetting, action, rewards, first = False, None, [], 0
+    for now, tick in enumerate(ticks):
+        if resetting:  # an idle tick: nothing is played, nothing counts
+            resetting = False
+            primitives.append(None)
+            continue
+        if action is None:
+            action, rewards, first = tick.choice, [], now
+        primitives.append(sequences[action][len(rewards)])
+        rewards.append(tick.reward)
+        over = tick.terminated or tick.truncated
+        if over or tick.life_lost or len(rewards) == len(sequences[action]):
+            total = sum(gamma**i * r for i, r in enumerate(rewards))
+            discount = 0.0 if tick.terminated or tick.life_lost else gamma ** len(rewards)
+            last = over or tick.life_lost
+            decisions.append(Played(first, now, action, total, discount, len(rewards), last))
+            action = None
+        resetting = over
+    return decisions, primitives
+
+
+def windows(decisions, n):
+    """All complete n-step returns over a list of decisions."""
+    complete = []
+    for i, decision in enumerate(decisions):
+        reward, discount = 0.0, 1.0
+        for count, later in enumerate(decisions[i:], start=1):
+            reward += discount * later.reward
+            discount *= later.discount
+            if count == n or later.last:
+                complete.append(Window(decision.first_tick, later.last_tick, decision.action, reward, discount))
+                break
+    return complete
+
+
+def unzip(script, env):
+    """The ticks of one environment out of arrays [T, N]."""
+    return [Tick(*(field[t, env].item() for field in script)) for t in range(len(script.reward))]
