@@ -13,7 +13,7 @@ from masp.acting import Actor
 from masp.environments.base import Step
 from masp.nstep import Windows
 
-RING, ENVS, TICKS, N_STEP = 27, 3, 140, 2  # 27 * 3 rows: not a multiple of the tree's branching
+RING, ENVS, TICKS, N_STEP = 27, 3, 110, 2  # 27 * 3 rows: not a multiple of the tree's branching
 SHAPE = (2, 1)
 DRAWS = 3 * RING * ENVS  # with equal priorities one draw per third of a row: every row comes up
 LENGTHS = jnp.array(naive.LENGTHS)

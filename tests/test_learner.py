@@ -1,0 +1,304 @@
+"""Whole updates of the learner against updates written out by hand, in double precision."""
+
+from functools import cache
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import naive_update as naive
+from masp.config import SimilarityConfig, TrainConfig
+from masp.learner import Learner
+
+RATE = 0.5  # of the meta-step: large, so that the similarity moves visibly
+DECAY, ENTROPY = 0.7, 0.01
+KINDS = {
+    "separate": {"held_out": "separate", "meta_optimiser": "sgd", "meta_learning_rate": RATE},
+    "next": {"held_out": "next", "meta_optimiser": "adam", "meta_learning_rate": 0.01},
+    "trace": {
+        "held_out": "separate",
+        "meta_optimiser": "sgd",
+        "meta_learning_rate": RATE,
+        "trace_length": 3,
+        "trace_decay": DECAY,
+        "meta_period_updates": 3,
+        "entropy_weight": ENTROPY,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def double_precision():
+    with jax.enable_x64(True):
+        yield
+
+
+@cache
+def learner_of(kind):
+    return naive.make_learner(dueling=False, **KINDS[kind])
+
+
+@cache
+def update_of(learner):
+    """Compiled: one update with a given held-out sample."""
+    return jax.jit(lambda state, sample, held_out, key: learner.update(state, sample, key, lambda: held_out))
+
+
+@cache
+def noise_of(learner):
+    return jax.jit(lambda state, key: learner.noise(state, key, 6))
+
+
+BY_HAND = naive.make_learner(dueling=False)  # the update by hand reads only what all kinds have in common
+
+
+@jax.jit
+def td_gradient(state, sample, noise):
+    """g' at the state's parameters, by hand."""
+
+    def objective(params):
+        return naive.td_loss(BY_HAND, params, state.params, state.target_params, sample, state.similarity, noise)
+
+    return jax.grad(objective)(state.params)
+
+
+@jax.jit
+def inner_update(state, sample, noise, similarity, held_out_gradient):
+    """Parameters after an update under `similarity`, and g'^T d(parameters)/d(similarity), by hand.
+
+    The network sees the state's similarity in either case.
+    """
+
+    def after(similarity):
+        return naive.params_after_update(BY_HAND, state, sample, noise, similarity)
+
+    params, pull_back = jax.vjp(after, similarity)
+    return params, pull_back(held_out_gradient)[0]
+
+
+@jax.jit
+def by_hand(state, sample, noise):
+    """What an update says about itself."""
+    losses = naive.td_losses(BY_HAND, state.params, state.params, state.target_params, sample, state.similarity, noise)
+    q = naive.values(naive.forward(state.params, sample.transition.s_tm1, state.similarity, noise[0]), BY_HAND.support)
+    rows = state.similarity / state.similarity.sum(axis=1, keepdims=True)
+    gradient, _ = ravel_pytree(naive.gradient_of_update(BY_HAND, state, sample, noise, state.similarity))
+    return {
+        "losses": losses,
+        "td_loss": (sample.weight * losses).mean(),
+        "penalty": 0.3 * ((q - q @ rows.T) ** 2).sum(axis=1).mean(),
+        "q_mean": q.mean(),
+        "q_max": q.max(axis=1).mean(),
+        "q_spread": q.std(axis=1).mean(),
+        "gradient_norm": jnp.sqrt((gradient**2).sum()),
+    }
+
+
+def bare(state):
+    """Without what only some kinds have, so that all share one compilation."""
+    return state._replace(recent=(), similarity_opt_state=())
+
+
+def projected(similarity):
+    moved = np.clip((similarity + similarity.T) / 2, 0.0, 1.0)
+    np.fill_diagonal(moved, 1.0)
+    return moved
+
+
+def run(learner, updates, similarity=None):
+    """Some updates on random data; per update (state before, sample, held-out sample, noise, state after, rest)."""
+    rng = np.random.default_rng(4)
+    state = naive.make_state(learner, rng, similarity, np.float64)
+    history = []
+    for i in range(updates):
+        sample, held_out = naive.make_sample(rng, np.float64), naive.make_sample(rng, np.float64)
+        key = jax.random.PRNGKey(i)
+        noise = noise_of(learner)(state, key)
+        after, losses, metrics = update_of(learner)(state, sample, held_out, key)
+        history.append((state, sample, held_out, noise, after, losses, metrics))
+        state = after
+    return history
+
+
+def assert_close(found, expected, tolerance=1e-9):
+    found, expected = (np.asarray(ravel_pytree(tree)[0]) for tree in (found, expected))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def assert_step(state, after, expected):
+    """The parameters moved, and by what they should have."""
+    start, found, expected = (np.asarray(ravel_pytree(p)[0]) for p in (state.params, after.params, expected))
+    step = expected - start
+    assert np.abs(step).max() > 1e-5
+    np.testing.assert_allclose(found - start, step, rtol=0, atol=1e-9 * np.abs(step).max())
+
+
+def assert_moved(before, after, expected_after):
+    """The similarity moved, and by what it should have."""
+    moved = np.asarray(after) - np.asarray(before)
+    assert np.abs(moved).max() > 1e-5
+    np.testing.assert_allclose(moved, expected_after - np.asarray(before), rtol=0, atol=1e-9 * np.abs(moved).max())
+
+
+def test_separate_moves_parameters_and_similarity_as_by_hand():
+    learner = learner_of("separate")
+    for state, sample, held_out, noise, after, losses, metrics in run(learner, 3):
+        slope = td_gradient(bare(state._replace(params=after.params)), held_out, noise[3:])
+        params, meta_gradient = inner_update(bare(state), sample, noise[:3], state.similarity, slope)
+        assert_step(state, after, params)
+        expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
+        assert_moved(state.similarity, after.similarity, expected)
+        assert after.updates == state.updates + 1
+        assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(meta_gradient)), rel=1e-9)
+
+        said = by_hand(bare(state), sample, noise[:3])
+        assert_close(losses, said.pop("losses"))
+        for name, value in said.items():
+            assert getattr(metrics, name) == pytest.approx(float(value), rel=1e-9), name
+
+
+def test_next_uses_the_following_batch_through_the_step_before_it():
+    """Update i learns the similarity from its own TD gradient, through update i - 1, then applies it in its penalty.
+
+    The network of update i saw the similarity from before that: through it the step of update i must be differentiated.
+    """
+    learner = learner_of("next")
+    history = run(learner, 5)
+    first = history[0]
+    np.testing.assert_array_equal(first[0].similarity, first[4].similarity)  # nothing to learn from yet
+    m = v = np.zeros((naive.ACTIONS, naive.ACTIONS))
+    for count, (earlier, now) in enumerate(pairwise(history), start=1):
+        state, sample, _, noise, after, _, _ = now
+        slope = td_gradient(bare(state), sample, noise[:3])
+        # `state.similarity` is what the earlier update's penalty used, `earlier[0].similarity` what its network saw.
+        _, meta_gradient = inner_update(bare(earlier[0]), earlier[1], earlier[3][:3], state.similarity, slope)
+        meta_gradient = np.asarray(meta_gradient)
+        m, v = 0.9 * m + 0.1 * meta_gradient, 0.999 * v + 0.001 * meta_gradient**2
+        direction = (m / (1 - 0.9**count)) / (np.sqrt(v / (1 - 0.999**count)) + 1e-8)
+        expected = projected(np.asarray(state.similarity) - 0.01 * direction)
+        assert_moved(state.similarity, after.similarity, expected)
+        params, _ = inner_update(bare(state), sample, noise[:3], after.similarity, slope)
+        assert_step(state, after, params)
+
+
+def entropy(similarity):
+    """Mean entropy of the rows over log A."""
+    p = similarity / similarity.sum(axis=1, keepdims=True)
+    return -(p * jnp.log(p)).sum() / len(p) / jnp.log(len(p))
+
+
+def test_trace_is_the_decayed_sum_over_three_steps_and_the_period_skips():
+    history = run(learner_of("trace"), 7)
+    for number, (state, _, held_out, noise, after, _, metrics) in enumerate(history, start=1):
+        if number % 3:
+            np.testing.assert_array_equal(state.similarity, after.similarity)
+            assert metrics.meta_gradient_norm == 0
+            continue
+        slope = td_gradient(bare(state._replace(params=after.params)), held_out, noise[3:])
+        total = np.zeros((naive.ACTIONS, naive.ACTIONS))
+        for back in range(3):
+            before, sample, _, its_noise, _, _, _ = history[number - 1 - back]
+            _, one = inner_update(bare(before), sample, its_noise[:3], state.similarity, slope)
+            total += DECAY**back * np.asarray(one)
+        direction = total - ENTROPY * np.asarray(jax.grad(entropy)(state.similarity))
+        assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * direction))
+        assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(total)), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["separate", "next"])
+def test_identity_is_never_left(kind):
+    """The meta-gradient has the factor I - P: neither SGD nor Adam moves."""
+    for *_, after, _, _ in run(learner_of(kind), 3, similarity=np.eye(naive.ACTIONS)):
+        np.testing.assert_array_equal(after.similarity, np.eye(naive.ACTIONS))
+
+
+def plain_learner(**masp):
+    """Scalar values, plain layers and heads, single Q: small."""
+    return naive.make_learner(dueling=False, noisy=False, double=False, atoms=1, embedding=0, target_period=2, **masp)
+
+
+def test_frozen_similarity_never_changes_but_acts():
+    learner = plain_learner(learn_similarity=False)
+
+    @jax.jit
+    def update_by_hand(state, sample):
+        nothing = [None] * 3
+        params = naive.params_after_update(learner, state, sample, nothing, state.similarity)
+        return params, naive.td_losses(
+            learner, state.params, state.params, state.target_params, sample, state.similarity, nothing
+        )
+
+    for number, (state, sample, _, _, after, losses, metrics) in enumerate(run(learner, 4), start=1):
+        np.testing.assert_array_equal(state.similarity, after.similarity)
+        params, expected_losses = update_by_hand(state, sample)
+        assert_step(state, after, params)
+        assert_close(losses, expected_losses)
+        assert metrics.penalty > 0 and metrics.meta_gradient_norm == 0
+        # The target network is copied every second update.
+        copied = after.params if number % 2 == 0 else state.target_params
+        assert_close(after.target_params, copied, tolerance=0)
+
+
+def test_without_weight_it_is_bitwise_plain_rainbow():
+    """A penalty of weight 0 leaves no trace, be it switched off by config or by the number itself."""
+    rainbow = TrainConfig(env="planted-grid", variant="rainbow").resolved().similarity
+    plain = plain_learner()
+    plain = Learner(plain.network, plain.agent, rainbow)
+    off, silent = plain_learner(penalty_weight=0.0), plain_learner(learn_similarity=False)
+    assert not off.similarity.learns and not off.similarity.active
+    rng = np.random.default_rng(1)
+    start = naive.make_state(plain, rng, dtype=np.float64)
+    hushed = start._replace(hyper=start.hyper._replace(penalty_weight=jnp.zeros(())))
+    states = {plain: start, off: start, silent: hushed}
+    for i in range(3):
+        sample = naive.make_sample(rng, np.float64)
+        for learner, state in states.items():
+            states[learner], _, metrics = update_of(learner)(state, sample, sample, jax.random.PRNGKey(i))
+            assert metrics.penalty == 0
+        expected = states[plain]
+        for state in states.values():
+            for found, want in zip(jax.tree.leaves(state.params), jax.tree.leaves(expected.params), strict=True):
+                np.testing.assert_array_equal(found, want)
+    changed = jax.tree.map(lambda a, b: bool((a != b).any()), start.params, states[plain].params)
+    assert all(jax.tree.leaves(changed))
+
+
+def test_fresh_state():
+    learner = plain_learner(held_out="next", trace_length=2, meta_learning_rate=0.25, penalty_weight=0.125)
+    similarity = naive.make_similarity(np.random.default_rng(0), np.float64)
+    state = jax.jit(learner.init)(jax.random.PRNGKey(0), jnp.zeros((1, naive.INPUTS)), similarity)
+    assert_close(state.target_params, state.params, tolerance=0)
+    np.testing.assert_array_equal(state.similarity, similarity)
+    assert state.updates == 0
+    assert (state.hyper.penalty_weight, state.hyper.meta_learning_rate) == (0.125, 0.25)
+    assert state.recent.observations.shape == (2, naive.BATCH, naive.INPUTS)
+    other = jax.jit(learner.init)(jax.random.PRNGKey(1), jnp.zeros((1, naive.INPUTS)), similarity)
+    assert not np.array_equal(ravel_pytree(state.params)[0], ravel_pytree(other.params)[0])
+
+
+@pytest.mark.parametrize(
+    ("masp", "kept"),
+    [
+        ({"held_out": "separate"}, 0),
+        ({"held_out": "separate", "trace_length": 3}, 2),
+        ({"held_out": "next"}, 1),
+        ({"held_out": "next", "trace_length": 3}, 3),
+        ({"held_out": "next", "learn_similarity": False}, 0),
+        ({"held_out": "next", "penalty_weight": 0.0}, 0),
+    ],
+)
+def test_keeps_no_more_steps_than_needed(masp, kept):
+    learner = naive.make_learner(**masp)
+    square = jax.ShapeDtypeStruct((naive.ACTIONS, naive.ACTIONS), np.float64)
+    observation = jax.ShapeDtypeStruct((1, naive.INPUTS), np.float64)
+    state = jax.eval_shape(learner.init, jax.random.PRNGKey(0), observation, square)
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.recent)} == ({kept} if kept else set())
+
+
+def test_learns_only_with_a_penalty():
+    assert SimilarityConfig().learns
+    assert not SimilarityConfig(penalty_weight=0.0).learns
+    assert not SimilarityConfig(learn_similarity=False).learns
