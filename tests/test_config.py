@@ -1,0 +1,197 @@
+"""Configuration: what is refused, what survives being written down, and the ratio of steps to updates."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masp.config import (
+    AgentConfig,
+    SimilarityConfig,
+    TrainConfig,
+    field_sections,
+    field_types,
+    from_flat,
+    replace,
+    to_flat,
+)
+from masp.errors import UserError
+
+CONFIG = TrainConfig(env="planted-grid")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", 0.0),
+        ("learning_rate", -1e-3),
+        ("learning_rate", math.nan),
+        ("adam_eps", 0.0),
+        ("max_gradient_norm", -1.0),
+        ("batch_size", 0),
+        ("gamma", 1.01),
+        ("gamma", -0.1),
+        ("n_step", 0),
+        ("num_atoms", 0),
+        ("priority_exponent", 1.5),
+        ("importance_start", -0.1),
+        ("importance_end", 1.1),
+        ("epsilon_start", 1.1),
+        ("epsilon_end", -0.1),
+        ("epsilon_decay_steps", 0),
+        ("target_period_steps", 0),
+        ("replay_steps", 0),
+        ("min_replay_steps", -1),
+        ("steps_per_update", 0),
+        ("hidden", 0),
+        ("stack", 0),
+        ("penalty_weight", -0.1),
+        ("penalty_form", "column"),
+        ("similarity_start", "zeros"),
+        ("similarity_start_value", 1.2),
+        ("meta_learning_rate", -0.1),
+        ("meta_optimiser", "rmsprop"),
+        ("held_out", "previous"),
+        ("meta_period_updates", 0),
+        ("trace_length", 0),
+        ("trace_decay", 1.1),
+        ("embedding", -1),
+        ("variant", "dqn"),
+        ("frames", 0),
+        ("seed", -1),
+        ("num_envs", 0),
+        ("log_every_frames", 0),
+        ("eval_every_frames", -1),
+        ("eval_episodes", 0),
+        ("eval_epsilon", 2.0),
+        ("checkpoint_every_frames", -1),
+        ("batch_size", "many"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(name, value):
+    with pytest.raises(UserError, match=f"^{name} must be ") as caught:
+        replace(CONFIG, **{name: value})
+    assert str(value) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max_gradient_norm", 0.0),
+        ("gamma", 1.0),
+        ("gamma", 0.0),
+        ("penalty_weight", 0.0),
+        ("embedding", 0),
+        ("n_step", 1),
+    ],
+)
+def test_edges_are_allowed(name, value):
+    assert to_flat(replace(CONFIG, **{name: value}))[name] == value
+
+
+def test_support_must_have_an_extent():
+    with pytest.raises(UserError, match=r"v_min must be below v_max, got 1\.0 and 1\.0"):
+        AgentConfig(v_min=1.0, v_max=1.0)
+    AgentConfig(v_min=1.0, v_max=1.0, num_atoms=1)  # scalar values have no support
+
+
+def test_replace_finds_the_section():
+    changed = replace(CONFIG, seed=3, gamma=0.5, penalty_weight=0.75)
+    assert (changed.seed, changed.agent.gamma, changed.similarity.penalty_weight) == (3, 0.5, 0.75)
+    back = replace(changed, seed=0, gamma=0.99, penalty_weight=0.3)
+    assert back == CONFIG
+    assert CONFIG.agent.gamma == 0.99  # the original stays
+
+
+@pytest.mark.parametrize("name", ["gama", "agent", "similarity"])
+def test_replace_refuses_unknown_names(name):
+    with pytest.raises(UserError, match=f"there is no setting '{name}'"):
+        replace(CONFIG, **{name: 1})
+
+
+def test_names_are_unique_over_sections():
+    names = [f.name for kind in (TrainConfig, AgentConfig, SimilarityConfig) for f in dataclasses.fields(kind)]
+    assert len(names) == len(set(names))
+    assert field_sections().keys() == field_types().keys() == set(names) - {"agent", "similarity"}
+
+
+def different(name, value, kind):
+    """Another allowed value of a field."""
+    choices = {"variant": "rainbow", "penalty_form": "literal", "similarity_start": "overlap"}
+    choices |= {"meta_optimiser": "sgd", "held_out": "next", "env_options": ("size=5",), "v_min": -1.0, "v_max": 20.0}
+    if name in choices:
+        return choices[name]
+    if kind is bool:
+        return not value
+    if kind is int:
+        return value + 1
+    return value / 2 + 0.125 if kind is float else f"{value}x"
+
+
+@pytest.mark.parametrize("name", sorted(field_types()))
+def test_every_field_survives_json(name):
+    value = different(name, to_flat(CONFIG)[name], field_types()[name])
+    changed = replace(CONFIG, **{name: value})
+    assert changed != CONFIG
+    assert from_flat(json.loads(json.dumps(to_flat(changed)))) == changed
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"env": "x", "gama": 1}, "run.json: there is no setting 'gama'"),
+        ({"seed": 1}, "run.json: 'env' is missing"),
+        ({"env": "x", "seed": "1"}, "run.json: seed cannot be '1'"),
+        ({"env": "x", "seed": 1.5}, "run.json: seed cannot be 1.5"),
+        ({"env": "x", "seed": True}, "run.json: seed cannot be True"),
+        ({"env": "x", "double": 1}, "run.json: double cannot be 1"),
+        ({"env": "x", "gamma": "high"}, "run.json: gamma cannot be 'high'"),
+        ({"env": "x", "variant": "dqn"}, "run.json: variant cannot be 'dqn'"),
+        ({"env": "x", "env_options": "size=5"}, "run.json: env_options cannot be 'size=5'"),
+        ({"env": None}, "run.json: env cannot be None"),
+    ],
+)
+def test_files_are_checked(values, message):
+    with pytest.raises(UserError) as caught:
+        from_flat(values, "run.json")
+    assert str(caught.value) == message
+
+
+def test_whole_numbers_serve_as_floats():
+    config = from_flat({"env": "x", "gamma": 1})
+    assert config.agent.gamma == 1.0 and isinstance(config.agent.gamma, float)
+
+
+@given(st.integers(1, 200), st.integers(1, 200))
+def test_iterations_keep_steps_per_update_exactly(num_envs, steps_per_update):
+    config = replace(CONFIG, num_envs=num_envs, steps_per_update=steps_per_update)
+    ticks, updates = config.ticks_per_iteration, config.updates_per_iteration
+    assert ticks >= 1 and updates >= 1
+    assert ticks * num_envs == updates * steps_per_update
+    assert math.gcd(ticks, updates) == 1  # the smallest such pair
+
+
+def test_target_period_in_updates():
+    assert AgentConfig(target_period_steps=100, steps_per_update=4).target_period_updates == 25
+    assert AgentConfig(target_period_steps=3, steps_per_update=4).target_period_updates == 1
+
+
+@pytest.mark.parametrize("variant", ["rainbow", "macros"])
+def test_other_variants_have_no_penalty(variant):
+    config = replace(CONFIG, variant=variant, seed=5).resolved()
+    assert not config.similarity.active and not config.similarity.learns and config.similarity.embedding == 0
+    assert config.seed == 5 and config.agent == CONFIG.agent
+    assert CONFIG.resolved() == CONFIG
+
+
+def test_the_papers_numbers_are_the_defaults():
+    """Appendix: learning rate, batch, discount, n-step, atoms, support, exponents, exploration, target and replay."""
+    a = AgentConfig()
+    assert (a.learning_rate, a.batch_size, a.gamma, a.n_step) == (6.25e-5, 32, 0.99, 3)
+    assert (a.num_atoms, a.v_min, a.v_max) == (51, -10.0, 10.0)
+    assert (a.priority_exponent, a.importance_start, a.importance_end) == (0.5, 0.4, 1.0)
+    assert (a.epsilon_start, a.epsilon_end, a.epsilon_decay_steps) == (1.0, 0.01, 1_000_000)
+    assert (a.target_period_steps, a.replay_steps, a.max_gradient_norm, a.stack) == (10_000, 1_000_000, 10.0, 1)
