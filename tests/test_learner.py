@@ -1,6 +1,6 @@
 """Whole updates of the learner against updates written out by hand, in double precision."""
 
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import jax
@@ -18,15 +18,15 @@ DECAY, ENTROPY = 0.7, 0.01
 KINDS = {
     "separate": {"held_out": "separate", "meta_optimiser": "sgd", "meta_learning_rate": RATE},
     "next": {"held_out": "next", "meta_optimiser": "adam", "meta_learning_rate": 0.01},
-    "trace": {
-        "held_out": "separate",
-        "meta_optimiser": "sgd",
-        "meta_learning_rate": RATE,
-        "trace_length": 3,
-        "trace_decay": DECAY,
-        "meta_period_updates": 3,
-        "entropy_weight": ENTROPY,
-    },
+}
+TRACE = {
+    "held_out": "separate",
+    "meta_optimiser": "sgd",
+    "meta_learning_rate": RATE,
+    "trace_length": 3,
+    "trace_decay": DECAY,
+    "meta_period_updates": 3,
+    "entropy_weight": ENTROPY,
 }
 
 
@@ -52,28 +52,33 @@ def noise_of(learner):
     return jax.jit(lambda state, key: learner.noise(state, key, 6))
 
 
-BY_HAND = naive.make_learner(dueling=False)  # the update by hand reads only what all kinds have in common
+def plain_learner(**masp):
+    """Scalar values, plain layers and heads, single Q: small."""
+    return naive.make_learner(dueling=False, noisy=False, double=False, atoms=1, embedding=0, target_period=2, **masp)
 
 
-@jax.jit
-def td_gradient(state, sample, noise):
+BY_HAND = naive.make_learner(dueling=False)  # reads only what all kinds have in common
+
+
+@partial(jax.jit, static_argnums=0)
+def td_gradient(learner, state, sample, noise):
     """g' at the state's parameters, by hand."""
 
     def objective(params):
-        return naive.td_loss(BY_HAND, params, state.params, state.target_params, sample, state.similarity, noise)
+        return naive.td_loss(learner, params, state.params, state.target_params, sample, state.similarity, noise)
 
     return jax.grad(objective)(state.params)
 
 
-@jax.jit
-def inner_update(state, sample, noise, similarity, held_out_gradient):
+@partial(jax.jit, static_argnums=0)
+def inner_update(learner, state, sample, noise, similarity, held_out_gradient):
     """Parameters after an update under `similarity`, and g'^T d(parameters)/d(similarity), by hand.
 
     The network sees the state's similarity in either case.
     """
 
     def after(similarity):
-        return naive.params_after_update(BY_HAND, state, sample, noise, similarity)
+        return naive.params_after_update(learner, state, sample, noise, similarity)
 
     params, pull_back = jax.vjp(after, similarity)
     return params, pull_back(held_out_gradient)[0]
@@ -146,8 +151,8 @@ def assert_moved(before, after, expected_after):
 def test_separate_moves_parameters_and_similarity_as_by_hand():
     learner = learner_of("separate")
     for state, sample, held_out, noise, after, losses, metrics in run(learner, 3):
-        slope = td_gradient(bare(state._replace(params=after.params)), held_out, noise[3:])
-        params, meta_gradient = inner_update(bare(state), sample, noise[:3], state.similarity, slope)
+        slope = td_gradient(BY_HAND, bare(state._replace(params=after.params)), held_out, noise[3:])
+        params, meta_gradient = inner_update(BY_HAND, bare(state), sample, noise[:3], state.similarity, slope)
         assert_step(state, after, params)
         expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
         assert_moved(state.similarity, after.similarity, expected)
@@ -172,15 +177,15 @@ def test_next_uses_the_following_batch_through_the_step_before_it():
     m = v = np.zeros((naive.ACTIONS, naive.ACTIONS))
     for count, (earlier, now) in enumerate(pairwise(history), start=1):
         state, sample, _, noise, after, _, _ = now
-        slope = td_gradient(bare(state), sample, noise[:3])
+        slope = td_gradient(BY_HAND, bare(state), sample, noise[:3])
         # `state.similarity` is what the earlier update's penalty used, `earlier[0].similarity` what its network saw.
-        _, meta_gradient = inner_update(bare(earlier[0]), earlier[1], earlier[3][:3], state.similarity, slope)
+        _, meta_gradient = inner_update(BY_HAND, bare(earlier[0]), earlier[1], earlier[3][:3], state.similarity, slope)
         meta_gradient = np.asarray(meta_gradient)
         m, v = 0.9 * m + 0.1 * meta_gradient, 0.999 * v + 0.001 * meta_gradient**2
         direction = (m / (1 - 0.9**count)) / (np.sqrt(v / (1 - 0.999**count)) + 1e-8)
         expected = projected(np.asarray(state.similarity) - 0.01 * direction)
         assert_moved(state.similarity, after.similarity, expected)
-        params, _ = inner_update(bare(state), sample, noise[:3], after.similarity, slope)
+        params, _ = inner_update(BY_HAND, bare(state), sample, noise[:3], after.similarity, slope)
         assert_step(state, after, params)
 
 
@@ -191,17 +196,18 @@ def entropy(similarity):
 
 
 def test_trace_is_the_decayed_sum_over_three_steps_and_the_period_skips():
-    history = run(learner_of("trace"), 7)
+    learner = plain_learner(**TRACE)
+    history = run(learner, 7)
     for number, (state, _, held_out, noise, after, _, metrics) in enumerate(history, start=1):
         if number % 3:
             np.testing.assert_array_equal(state.similarity, after.similarity)
             assert metrics.meta_gradient_norm == 0
             continue
-        slope = td_gradient(bare(state._replace(params=after.params)), held_out, noise[3:])
+        slope = td_gradient(learner, bare(state._replace(params=after.params)), held_out, noise[3:])
         total = np.zeros((naive.ACTIONS, naive.ACTIONS))
         for back in range(3):
             before, sample, _, its_noise, _, _, _ = history[number - 1 - back]
-            _, one = inner_update(bare(before), sample, its_noise[:3], state.similarity, slope)
+            _, one = inner_update(learner, bare(before), sample, its_noise[:3], state.similarity, slope)
             total += DECAY**back * np.asarray(one)
         direction = total - ENTROPY * np.asarray(jax.grad(entropy)(state.similarity))
         assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * direction))
@@ -213,11 +219,6 @@ def test_identity_is_never_left(kind):
     """The meta-gradient has the factor I - P: neither SGD nor Adam moves."""
     for *_, after, _, _ in run(learner_of(kind), 3, similarity=np.eye(naive.ACTIONS)):
         np.testing.assert_array_equal(after.similarity, np.eye(naive.ACTIONS))
-
-
-def plain_learner(**masp):
-    """Scalar values, plain layers and heads, single Q: small."""
-    return naive.make_learner(dueling=False, noisy=False, double=False, atoms=1, embedding=0, target_period=2, **masp)
 
 
 def test_frozen_similarity_never_changes_but_acts():
