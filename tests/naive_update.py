@@ -74,7 +74,7 @@ def make_state(learner, rng, similarity=None, dtype=np.float32):
     kept = learner.similarity.trace_length - (learner.similarity.held_out == "separate")
     if learner.similarity.learns and kept:
         states = jnp.zeros((BATCH, INPUTS), dtype)
-        step = InnerStep(params, opt_state, params, states, similarity, template)
+        step = InnerStep(params, opt_state, params, states, similarity, template, similarity)
         recent = jax.tree.map(lambda leaf: jnp.full((kept, *leaf.shape), -7, leaf.dtype), step)  # never to be read
     return LearnerState(
         params=params,

@@ -37,7 +37,13 @@ def package(case):
     state = case.state
     gradient = naive.gradient_of_update(ROW, state, case.sample, case.noise[:3], state.similarity, row=case.row)
     step = InnerStep(
-        state.params, state.opt_state, gradient, case.sample.transition.s_tm1, state.similarity, case.noise[0]
+        params=state.params,
+        opt_state=state.opt_state,
+        gradient=gradient,
+        observations=case.sample.transition.s_tm1,
+        context=state.similarity,
+        noise=case.noise[0],
+        similarity=state.similarity,
     )
     updates, opt_state = ROW.optimiser.update(gradient, state.opt_state, state.params)
     after = state._replace(params=jax.tree.map(jnp.add, state.params, updates), opt_state=opt_state)
@@ -52,7 +58,6 @@ def package(case):
         ROW.optimiser,
         step,
         ROW.td_gradient(after, case.held_out, case.noise[3:]),
-        state.similarity,
     )
     return found, gradient, after
 
@@ -190,7 +195,7 @@ def test_trace_is_a_decayed_sum():
 
     def steps_of(*numbers):
         blank = jnp.zeros(len(numbers))
-        return InnerStep(blank, blank, jnp.array(numbers), blank, blank, blank)
+        return InnerStep(blank, blank, jnp.array(numbers), blank, blank, blank, blank)
 
     np.testing.assert_allclose(traced_meta_gradient(gradient_of, steps_of(4.0, 2.0, 8.0), 0.5), 7.0 * np.eye(2))
     np.testing.assert_allclose(traced_meta_gradient(gradient_of, steps_of(4.0), 0.5), 4.0 * np.eye(2))

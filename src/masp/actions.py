@@ -49,7 +49,8 @@ class ActionSet:
         primitive_names: Sequence[str] = (),
         env_id: str = "",
     ):
-        if not isinstance(num_primitives, (int, np.integer)) or num_primitives < 1:
+        whole = isinstance(num_primitives, (int, np.integer)) and not isinstance(num_primitives, bool)
+        if not whole or num_primitives < 1:
             raise UserError(f"num_primitives must be a positive integer, got {num_primitives!r}")
         if primitive_names and len(primitive_names) != num_primitives:
             raise UserError(f"{len(primitive_names)} primitive names for {num_primitives} primitives")
@@ -138,7 +139,7 @@ class ActionSet:
             raise UserError(f"{where}: expected a JSON object, got {type(data).__name__}")
         if data.get("format") != FORMAT:
             raise UserError(f"{where}: not a macro file: 'format' is {data.get('format')!r}, expected '{FORMAT}'")
-        if data.get("version") != VERSION:
+        if data.get("version") is True or data.get("version") != VERSION:
             raise UserError(f"{where}: version {data.get('version')!r} is not known here, expected {VERSION}")
         entries = data.get("macros")
         if not isinstance(entries, list):

@@ -87,7 +87,7 @@ class AgentConfig:
         _require(self, 0, 1, "epsilon_start", "epsilon_end")
         _require(self, 1, None, "batch_size", "n_step", "num_atoms", "target_period_steps")
         _require(self, 1, None, "replay_steps", "steps_per_update", "hidden", "stack")
-        if self.num_atoms > 1 and not self.v_min < self.v_max:
+        if self.num_atoms > 1 and not -math.inf < self.v_min < self.v_max < math.inf:
             raise UserError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}")
 
 
@@ -101,7 +101,7 @@ class SimilarityConfig:
     """`row`: rows of the similarity sum to one; `literal`: the paper's equation (collapses, see docs/deviations.md)."""
     similarity_start: Literal["constant", "overlap", "random", "identity"] = "constant"
     """Similarity before learning: the same for all pairs, common subsequences, random, or none."""
-    similarity_start_value: float = 0.5
+    similarity_start_value: float = 0.03
     """Size of the off-diagonal entries at the start, in [0, 1]."""
     learn_similarity: bool = True
     """Learn the similarity by meta-gradient; off: frozen as it starts or as the bundle brings it."""
@@ -269,12 +269,15 @@ def _coerced(name: str, value: Any, kind: Any, where: str) -> Any:
 
 def _require(config: Any, low: float | None, high: float | None, *names: str, open_below: bool = False) -> None:
     """Raise unless every named field lies in [low, high] (or (low, high])."""
+    whole = typing.get_type_hints(type(config))
     for name in names:
         value = getattr(config, name)
-        if isinstance(value, str):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise UserError(f"{name} must be a number, got {value!r}")
+        if whole[name] is int and value != int(value):
+            raise UserError(f"{name} must be a whole number, got {value}")
         below = low is not None and (value <= low if open_below else value < low)
-        if below or (high is not None and value > high) or value != value:
+        if below or (high is not None and value > high):
             bounds = f"above {low}" if open_below else f"at least {low}"
             bounds += "" if high is None else f" and at most {high}"
             raise UserError(f"{name} must be {bounds}, got {value}")

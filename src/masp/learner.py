@@ -89,7 +89,9 @@ class Learner:
         recent: Any = ()
         if self._kept_steps:
             states = jnp.zeros((self.agent.batch_size, *observation.shape[1:]), observation.dtype)
-            step = InnerStep(params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, noise)
+            step = InnerStep(
+                params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, noise, similarity
+            )
             recent = jax.tree.map(lambda leaf: jnp.stack([jnp.zeros_like(leaf)] * self._kept_steps), step)
         return LearnerState(
             params=params,
@@ -152,6 +154,7 @@ class Learner:
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         """
         noise = self.noise(state, key, 6)
+        seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
         outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
 
@@ -175,7 +178,7 @@ class Learner:
             cotangent = td_cotangent + penalty_cotangent
         (gradient,) = pull_back(cotangent)
         updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
-        step = InnerStep(state.params, state.opt_state, gradient, states, state.similarity, noise[0])
+        step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
         params = optax.apply_updates(state.params, updates)
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
@@ -217,7 +220,6 @@ class Learner:
                     self.optimiser,
                     inner,
                     g,
-                    state.similarity,
                 )
 
             gradient = traced_meta_gradient(through, steps, self.similarity.trace_decay)

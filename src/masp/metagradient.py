@@ -32,6 +32,7 @@ class InnerStep(NamedTuple):
     observations: Array  # [B, ...] states of the penalty
     context: Array  # [A, A] similarity that the network saw; a constant here
     noise: Any  # the noise sample of the pass
+    similarity: Array  # [A, A] S in the penalty: what the derivative is taken in
 
 
 def adam(learning_rate: float, eps: float, max_norm: float | None) -> optax.GradientTransformation:
@@ -62,7 +63,6 @@ def meta_gradient(
     optimiser: optax.GradientTransformation,
     step: InnerStep,
     held_out_gradient: Params,
-    similarity: Array,
 ) -> Array:
     """[A, A] dJ'/dS through `step`.
 
@@ -70,12 +70,11 @@ def meta_gradient(
       values: action values [B, A] of the step's observations, under its noise and context, for any parameters.
       penalty: the weighted penalty [] of values [B, A] under a similarity [A, A].
       held_out_gradient: g', at the parameters after the step.
-      similarity: S, as it was in the step.
     """
     _, pull_back = jax.vjp(lambda g: optimiser.update(g, step.opt_state, step.params)[0], step.gradient)
     (direction,) = pull_back(held_out_gradient)
     q, tangent = jax.jvp(lambda params: values(params, step), (step.params,), (direction,))
-    return jax.grad(lambda s: jax.jvp(lambda q: penalty(q, s), (q,), (tangent,))[1])(similarity)
+    return jax.grad(lambda s: jax.jvp(lambda q: penalty(q, s), (q,), (tangent,))[1])(step.similarity)
 
 
 def traced_meta_gradient(gradient_of: Callable[[InnerStep], Array], steps: InnerStep, decay: float) -> Array:

@@ -44,7 +44,7 @@ def init(num_envs: int, n: int) -> WindowState:
 
 
 def begin(state: WindowState, due: Array, action: Array, tick: Array) -> WindowState:
-    """Open a window where a decision is `due` [N]; the slot freed longest ago takes it."""
+    """Open a window where a decision is `due` [N]; the first free slot takes it."""
     n = state.open.shape[1]
     # A window outlives at most n - 1 later decisions, so one of the n slots is always free here.
     fresh = due[:, None] & jax.nn.one_hot(jnp.argmin(state.open, axis=1), n, dtype=bool)

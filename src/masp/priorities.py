@@ -50,9 +50,11 @@ def find(tree: Tree, mass: Array) -> Array:
     for level in reversed(tree):
         children = level.reshape(-1, BRANCHING)[index]
         ends = jnp.cumsum(children)
+        some = children > 0
+        beyond = (ends > mass) & some
         # Rounding may leave `mass` at the very end; the last child with any priority is then meant.
-        last = BRANCHING - 1 - jnp.argmax((children > 0)[::-1])
-        child = jnp.minimum(jnp.sum(ends <= mass), last)
+        last = BRANCHING - 1 - jnp.argmax(some[::-1])
+        child = jnp.where(jnp.any(beyond), jnp.argmax(beyond), last)
         mass = jnp.clip(mass - (ends[child] - children[child]), 0.0)
         index = index * BRANCHING + child
     return index

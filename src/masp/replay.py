@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from masp import priorities
@@ -51,7 +52,7 @@ class Sample(NamedTuple):
     leaf: Array  # [B] int32, for `reprioritise`
 
 
-def init(num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtype: object) -> ReplayState:
+def init(num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtype: np.dtype) -> ReplayState:
     """An empty ring."""
     grid = (num_ticks, num_envs)
     return ReplayState(

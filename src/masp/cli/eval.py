@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report))
         return 0
-    low, high = report["return_interval"]  # type: ignore[misc]
+    low, high = report["return_interval"]
     print(
         f"{args.run_dir}: return {report['return']:.3f} [{low:.3f}, {high:.3f}] over {args.episodes} episodes", end=""
     )

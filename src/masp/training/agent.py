@@ -207,9 +207,9 @@ def seed_axes(state: AgentState) -> AgentState:
 
 
 def empty_tally() -> Tally:
-    """Nothing counted yet."""
-    zero, none = jnp.zeros(()), jnp.zeros((), jnp.int32)
-    return Tally(none, zero, none, none, none, Metrics(*[zero] * len(Metrics._fields)))
+    """Nothing counted yet; every number its own buffer, because the state is donated."""
+    counts = [jnp.zeros((), jnp.int32) for _ in range(4)]
+    return Tally(counts[0], jnp.zeros(()), *counts[1:], Metrics(*[jnp.zeros(()) for _ in Metrics._fields]))
 
 
 def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:

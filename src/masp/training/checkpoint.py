@@ -19,7 +19,7 @@ State = TypeVar("State")
 def save(path: Path, state: Any, metadata: dict[str, str] | None = None) -> None:
     """Write every array of `state` under its path in the record; durable once this returns."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
-    arrays = {jax.tree_util.keystr(where): np.ascontiguousarray(leaf) for where, leaf in leaves}
+    arrays = {jax.tree_util.keystr(where): np.asarray(leaf, order="C") for where, leaf in leaves}
     partial = path.with_name(path.name + ".partial")
     save_file(arrays, partial, metadata)
     with open(partial, "rb") as file:
@@ -27,8 +27,11 @@ def save(path: Path, state: Any, metadata: dict[str, str] | None = None) -> None
     partial.replace(path)
 
 
-def load(path: Path, like: State) -> State:
-    """The state saved at `path`; `like` (arrays or shapes) says what it must look like."""
+def load(path: Path, like: State, any_shape: str = "") -> State:
+    """The state saved at `path`; `like` (arrays or shapes) says what it must look like.
+
+    Leaves below the path `any_shape` may have another shape, as what environments save of an episode does.
+    """
     try:
         arrays = load_file(path)
     except FileNotFoundError:
@@ -39,7 +42,9 @@ def load(path: Path, like: State) -> State:
     restored = []
     for where, leaf in leaves:
         name = jax.tree_util.keystr(where)
-        if name not in arrays or arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
+        fits = name in arrays and arrays[name].dtype == leaf.dtype
+        free = bool(any_shape) and name.startswith(any_shape)
+        if not fits or not (free or arrays[name].shape == leaf.shape):
             found = "nothing" if name not in arrays else f"{arrays[name].dtype}{arrays[name].shape}"
             raise UserError(
                 f"{path}: {name} should be {leaf.dtype}{leaf.shape}, found {found}; was it made with other settings?"

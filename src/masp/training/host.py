@@ -96,7 +96,7 @@ class HostLoop:
         rounds = -(-episodes // env.num_envs)
         scores: list[list[float]] = [[] for _ in range(env.num_envs)]
         steps: list[list[int]] = [[] for _ in range(env.num_envs)]
-        actor = self.agent.actor.init(jnp.asarray(env.reset(int(key[1]) & 0x7FFFFFFF)))
+        actor = jax.jit(self.agent.actor.init)(env.reset(int(key[1]) & 0x7FFFFFFF))
         tick = 0
         while any(len(done) < rounds for done in scores):
             actor, primitives = self._evaluation_decide(params, similarity, actor, key, tick)

@@ -48,7 +48,11 @@ def train_seeds(
     if len(seeds) > 1 and not is_jax(make_env(config.env, config.env_options)):
         return [result for seed in seeds for result in train_seeds(config, [seed], resume, progress)]
     configs = [_for_seed(config, seed, len(seeds) > 1) for seed in seeds]
-    return _Session(configs, resume, progress or (lambda *_: None)).run()
+    session = _Session(configs, resume, progress or (lambda *_: None))
+    try:
+        return session.run()
+    finally:
+        session.close()
 
 
 def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
@@ -84,9 +88,10 @@ def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> tuple[An
         actions, similarity = resolve_actions(config, env.info)
     agent = Agent(config, env.info, actions)
     if is_jax(env):
-        return CompiledLoop(agent, env), similarity  # type: ignore[arg-type]
+        return CompiledLoop(agent, env), similarity
     evaluation_env = make_env(config.env, config.env_options, min(config.num_envs, config.eval_episodes))
-    return HostLoop(agent, env, evaluation_env), similarity  # type: ignore[arg-type]
+    assert not is_jax(evaluation_env)
+    return HostLoop(agent, env, evaluation_env), similarity
 
 
 class _Session:
@@ -132,6 +137,11 @@ class _Session:
             if not last and _crossed(before, self._frames(), config.checkpoint_every_frames):
                 self._save()
         return self._finish()
+
+    def close(self) -> None:
+        """Leave no file open, however the run ended."""
+        for writer in self._writers:
+            writer.close()
 
     def _advance_to(self, frames: int) -> None:
         """Train until every seed has played so many frames."""
@@ -185,13 +195,13 @@ class _Session:
         """The state of the last checkpoints of all seeds."""
         templates = self._loop.checkpoints(self._state)
         files = [run.checkpoint_file for run in self._runs]
-        return self._loop.restore([checkpoint.load(file, like) for file, like in zip(files, templates, strict=True)])
+        pairs = zip(files, templates, strict=True)
+        return self._loop.restore([checkpoint.load(file, like, any_shape=".envs") for file, like in pairs])
 
     def _finish(self) -> list[Result]:
         self._save()
         results = []
-        for run, writer, shown in zip(self._runs, self._writers, self._loop.reports(self._state), strict=True):
-            writer.close()
+        for run, shown in zip(self._runs, self._loop.reports(self._state), strict=True):
             checkpoint.save(run.policy_file, {"params": shown.params, "similarity": shown.similarity})
             save_bundle(run.bundle_file, Bundle(self._agent.actions, shown.similarity))
             usage = {"actions": self._agent.actions.names, "decisions": shown.usage.tolist()}
@@ -206,11 +216,12 @@ def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
     """What the similarity looks like, and how well it tells the true groups apart where they are known."""
     off = similarity[~np.eye(len(similarity), dtype=bool)]
     groups = agent.info.groups
-    known = agent.config.similarity.active and groups is not None and agent.actions == agent.info.actions
+    if not agent.config.similarity.active or agent.actions != agent.info.actions:
+        groups = None
     return {
         "similarity_mean": float(off.mean()) if off.size else 0.0,
         "similarity_std": float(off.std()) if off.size else 0.0,
-        "similarity_auc": group_auc(similarity, groups) if known else None,  # type: ignore[arg-type]
+        "similarity_auc": None if groups is None else group_auc(similarity, groups),
     }
 
 

@@ -1,0 +1,37 @@
+"""A tiny run that every part of training can afford."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from masp.config import TrainConfig, replace
+
+
+@pytest.fixture
+def tiny_config() -> TrainConfig:
+    """`masp` on a small grid with real macros: C51, noise, priorities, n-step, all on."""
+    changes: dict[str, Any] = {
+        "env_options": ("size=4", "copies=2", "max_steps=6"),
+        "num_envs": 3,
+        "frames": 240,
+        "log_every_frames": 60,
+        "eval_every_frames": 120,
+        "eval_episodes": 8,
+        "checkpoint_every_frames": 120,
+        "hidden": 8,
+        "num_atoms": 5,
+        "v_min": -1.0,
+        "v_max": 2.0,
+        "batch_size": 8,
+        "replay_steps": 300,
+        "min_replay_steps": 60,
+        "steps_per_update": 6,
+        "target_period_steps": 60,
+        "epsilon_decay_steps": 200,
+        "embedding": 4,
+        "learning_rate": 1e-2,
+        "meta_learning_rate": 1e-2,
+    }
+    return replace(TrainConfig(env="planted-grid"), **changes)

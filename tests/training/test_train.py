@@ -1,0 +1,140 @@
+"""Whole runs: same seed same run, resume equals no interruption, the directory holds what it says."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import masp
+from masp.config import TrainConfig, replace
+from masp.errors import UserError
+from masp.training import train as train_module
+from masp.training.train import train, train_seeds
+
+CLOCKS = ("seconds", "frames_per_second")
+
+
+def rows(path) -> list[dict]:
+    """The metrics without what a clock says."""
+    read = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name not in CLOCKS} for row in read]
+
+
+@pytest.fixture
+def host_config(tiny_config) -> TrainConfig:
+    return replace(tiny_config, env="CartPole-v1", env_options=(), macros="")
+
+
+def assert_same(one, other) -> None:
+    first, second = load_file(one / "checkpoint.safetensors"), load_file(other / "checkpoint.safetensors")
+    assert first.keys() == second.keys()
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    assert rows(one) == rows(other)
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_after(frames: int):
+    def progress(done, total, row):
+        if done >= frames:
+            raise Interrupted
+
+    return progress
+
+
+@pytest.mark.parametrize("loop", ["compiled", "host"])
+def test_seed_repeats_and_resume_is_exact(loop, tiny_config, host_config, tmp_path):
+    config = tiny_config if loop == "compiled" else host_config
+    whole = train(replace(config, out=str(tmp_path / "whole")))
+    with pytest.raises(Interrupted):
+        # Cut off in the row after the checkpoint, so that a row must be taken back.
+        train(replace(config, out=str(tmp_path / "cut")), progress=interrupt_after(180))
+    assert len(rows(tmp_path / "cut")) == 3
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    again = train(replace(config, out=str(tmp_path / "cut")), resume=True)
+    assert_same(whole.run_dir, again.run_dir)
+    other = train(replace(config, seed=1, out=str(tmp_path / "other")))
+    assert rows(other.run_dir) != rows(whole.run_dir)
+
+
+def test_run_directory(tiny_config, tmp_path):
+    result = train(replace(tiny_config, out=str(tmp_path / "run"), tensorboard=True))
+    run = masp.load_run(result.run_dir)
+    assert run.config.frames == 240 and len(run.actions) == 8
+    assert [row["frames"] >= 60 * (i + 1) for i, row in enumerate(run.metrics)] == [True] * 4
+    assert [row["eval_return"] is not None for row in run.metrics] == [False, True, False, True]
+    assert 0.0 <= run.metrics[-1]["similarity_auc"] <= 1.0
+    usage = json.loads((result.run_dir / "usage.json").read_text())
+    # Every action lasts one step here, so decisions are steps are frames.
+    assert sum(usage["decisions"]) == run.metrics[-1]["frames"]
+    assert (result.run_dir / "metrics.csv").read_text().count("\n") == 5
+    assert list((result.run_dir / "tensorboard").iterdir())
+    score, steps = run.evaluate(16, seed=3)
+    assert score.shape == (16,) and steps.max() <= 6
+    assert np.array_equal(score, run.evaluate(16, seed=3)[0])
+    assert run.values(np.zeros((2, 16), np.float32)).shape == (2, 8)
+
+
+def test_bundle_transfers_frozen(tiny_config, tmp_path):
+    source = train(replace(tiny_config, out=str(tmp_path / "source")))
+    bundle = str(source.run_dir / "similarity.safetensors")
+    target = train(replace(tiny_config, seed=9, bundle=bundle, learn_similarity=False, out=str(tmp_path / "target")))
+    learned = masp.load_run(source.run_dir)
+    frozen = masp.load_run(target.run_dir)
+    np.testing.assert_array_equal(frozen.similarity, learned.similarity)
+    assert frozen.actions == learned.actions
+    moving = train(replace(tiny_config, seed=9, bundle=bundle, out=str(tmp_path / "moving")))
+    assert not np.array_equal(masp.load_run(moving.run_dir).similarity, learned.similarity)
+
+
+def test_variants_see_the_right_actions(tiny_config, tmp_path):
+    results = train_seeds(replace(tiny_config, variant="rainbow", out=str(tmp_path / "r")), [0, 1])
+    run = masp.load_run(results[1].run_dir)
+    assert run.path.name == "seed-1" and run.config.seed == 1
+    assert len(run.actions) == 4 and run.config.similarity.penalty_weight == 0.0
+    assert run.metrics[-1]["penalty"] == 0.0
+
+
+def test_nothing_is_destroyed(tiny_config, tmp_path):
+    config = replace(tiny_config, frames=60, out=str(tmp_path / "run"))
+    train(config)
+    before = (tmp_path / "run" / "metrics.jsonl").read_text()
+    with pytest.raises(UserError, match="finished run"):
+        train(config)
+    with pytest.raises(UserError, match="nothing to resume"):
+        train(config, resume=True)
+    assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("all of it")
+    with pytest.raises(UserError, match="not empty"):
+        train(replace(config, out=str(tmp_path / "mine")))
+    with pytest.raises(UserError, match="replay_steps is too small"):
+        train(replace(config, replay_steps=6, out=str(tmp_path / "small")))
+    assert not (tmp_path / "small").exists()
+
+
+def test_resume_needs_the_same_settings(tiny_config, tmp_path):
+    config = replace(tiny_config, out=str(tmp_path / "run"))
+    with pytest.raises(Interrupted):
+        train(config, progress=interrupt_after(180))
+    with pytest.raises(UserError, match="other settings"):
+        train(replace(config, learning_rate=0.5), resume=True)
+
+
+def test_macros_that_do_not_fit_are_refused(tiny_config, tmp_path):
+    path = tmp_path / "macros.json"
+    masp.ActionSet(18, [(17, 3)]).save(path)
+    with pytest.raises(UserError, match="macro 0 uses action 17, but planted-grid has actions 0..3"):
+        train(replace(tiny_config, macros=str(path), out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_crossing_of_periods():
+    assert train_module._crossed(99, 100, 100) and train_module._crossed(99, 301, 100)
+    assert not train_module._crossed(100, 199, 100) and not train_module._crossed(0, 500, 0)
