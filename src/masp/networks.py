@@ -28,6 +28,7 @@ class NoisyDense(nn.Module):
     """
 
     features: int
+    initial_scale: float = 1.0
     initial_sigma: float = 0.5
 
     @nn.compact
@@ -36,7 +37,7 @@ class NoisyDense(nn.Module):
         bound = inputs**-0.5
 
         def uniform(key: Array, shape: tuple[int, ...]) -> Array:
-            return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+            return self.initial_scale * jax.random.uniform(key, shape, minval=-bound, maxval=bound)
 
         sigma = nn.initializers.constant(self.initial_sigma * bound)
         kernel = self.param("kernel", uniform, (inputs, self.features))
@@ -139,8 +140,17 @@ class QNetwork(nn.Module):
         return MlpTorso(self.hidden) if self.observation_kind == "vector" else torsos[self.observation_kind]()
 
     def _head(self, x: Array, outputs: int, name: str) -> Array:
-        """[B, outputs, atoms] one hidden layer, then linear."""
-        dense = NoisyDense if self.noisy else nn.Dense
-        x = nn.relu(dense(self.hidden, name=f"{name}_hidden")(x))
-        x = dense(outputs * self.num_atoms, name=f"{name}_out")(x)
+        """[B, outputs, atoms] one hidden layer, then linear, starting near zero.
+
+        Random values at the start would be all that the penalty sees for a while: it would silence the hidden units
+        that make them before the first reward is found.
+        """
+        width, start = outputs * self.num_atoms, 0.01
+        if self.noisy:
+            x = nn.relu(NoisyDense(self.hidden, name=f"{name}_hidden")(x))
+            x = NoisyDense(width, start, name=f"{name}_out")(x)
+        else:
+            x = nn.relu(nn.Dense(self.hidden, name=f"{name}_hidden")(x))
+            near_zero = nn.initializers.variance_scaling(start**2, "fan_in", "truncated_normal")
+            x = nn.Dense(width, kernel_init=near_zero, name=f"{name}_out")(x)
         return x.reshape(x.shape[0], outputs, self.num_atoms)

@@ -130,7 +130,7 @@ def test_resume_needs_the_same_settings(tiny_config, tmp_path):
 def test_macros_that_do_not_fit_are_refused(tiny_config, tmp_path):
     path = tmp_path / "macros.json"
     masp.ActionSet(18, [(17, 3)]).save(path)
-    with pytest.raises(UserError, match="macro 0 uses action 17, but planted-grid has actions 0..3"):
+    with pytest.raises(UserError, match=r"macro 0 uses action 17, but planted-grid has actions 0\.\.3"):
         train(replace(tiny_config, macros=str(path), out=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
 

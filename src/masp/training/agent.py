@@ -209,7 +209,8 @@ def seed_axes(state: AgentState) -> AgentState:
 def empty_tally() -> Tally:
     """Nothing counted yet; every number its own buffer, because the state is donated."""
     counts = [jnp.zeros((), jnp.int32) for _ in range(4)]
-    return Tally(counts[0], jnp.zeros(()), *counts[1:], Metrics(*[jnp.zeros(()) for _ in Metrics._fields]))
+    metrics = Metrics(*[jnp.zeros(()) for _ in Metrics._fields])
+    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics)
 
 
 def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:
