@@ -78,7 +78,7 @@ def test_seeds_together_equal_seeds_alone(tiny_config):
 
 
 def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config):
-    """Every window in the replay is retold from the raw rows: it lies inside one episode, its discount is gamma^steps."""
+    """Every window, retold from the raw rows, lies inside one episode and has the discount gamma^steps."""
     config = replace(tiny_config, n_step=2, gamma=0.9, replay_steps=3000)
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     loop = CompiledLoop(Agent(config, env.info, ACTIONS), env)

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("masp.cli.train", "train an agent and write a run directory"),
     "eval": ("masp.cli.eval", "play a trained agent and report its score"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
+    "bench": ("masp.cli.bench", "measure speed, as ratios inside one run"),
     "mine": ("masp.cli.mine", "find macros in recorded play"),
     "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
 }
