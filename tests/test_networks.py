@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive_update as naive
-from masp.networks import MINIGRID_CARDINALITIES, NoisyDense, QNetwork, draw_noise
+from masp.networks import MINIGRID_CARDINALITIES, NoisyDense, QNetwork, draw_noise, patches
 
 INPUTS, OUTPUTS = 5, 4
 
@@ -149,19 +149,28 @@ def test_minigrid_planes():
     observation[1, 1, 1] = (5, 2, 3, 1)
     shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation, jnp.eye(2))["params"]
     planes = sum(MINIGRID_CARDINALITIES)
-    kernel = shapes["MiniGridTorso_0"]["SmallTorso_0"]["Conv_0"]["kernel"]
-    assert kernel.shape == (3, 3, planes, 32)
+    kernel = shapes["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"]
+    assert kernel.shape == (3 * 3 * planes, 32)
     params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
     # Pass the centre's planes through, one after the other, to the first output.
     on = {}
     for plane in range(planes):
         weights = jnp.zeros((3, 3, planes, 32)).at[1, 1, plane, 0].set(1.0)
-        params["MiniGridTorso_0"]["SmallTorso_0"]["Conv_0"]["kernel"] = weights
+        params["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"] = weights.reshape(-1, 32)
         params["advantage_hidden"]["kernel"] = jnp.zeros((32, 4)).at[0, 0].set(1.0)
         params["advantage_out"]["kernel"] = jnp.zeros((4, 2)).at[0, 0].set(1.0)
         on[plane] = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0].tolist()
     assert {p for p, (blank, _) in on.items() if blank} == {0, 11, 17, 21}
     assert {p for p, (_, cell) in on.items() if cell} == {5, 11 + 2, 17 + 3, 21 + 1}
+
+
+def test_patches_make_a_convolution():
+    """The product with flat weights is the valid convolution of XLA."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2, 6, 5, 3)).astype(np.float32)
+    weights = rng.normal(size=(3, 3, 3, 4)).astype(np.float32)
+    expected = jax.lax.conv_general_dilated(x, weights, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    np.testing.assert_allclose(patches(jnp.asarray(x), 3) @ weights.reshape(-1, 4), expected, rtol=1e-4, atol=1e-5)
 
 
 def _apply(network, params, observation):

@@ -52,7 +52,7 @@ def run_both(config: TrainConfig, iterations: int) -> tuple[Any, Any]:
 
 
 def test_same_transitions_and_same_learning(tiny_config):
-    config = replace(tiny_config, num_envs=3, n_step=3, stack=2)
+    config = replace(tiny_config, n_step=3, stack=2, num_atoms=5, v_min=-1.0, v_max=2.0, noisy=True)
     one, other = run_both(config, 25)
     assert int(one.tick) == 2 * 25 * config.ticks_per_iteration
     assert np.count_nonzero(one.memory.tree[0]) > 20

@@ -1,0 +1,128 @@
+"""Training and looking at runs from the command line, as a user would; the output is read."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from masp.cli.main import COMMANDS, main
+
+SMALL = ["--frames", "400", "--num-envs", "4", "--hidden", "8", "--batch-size", "8", "--min-replay-steps", "100"]
+SMALL += ["--replay-steps", "1000", "--log-every-frames", "200", "--eval-every-frames", "200", "--eval-episodes", "4"]
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory):
+    """One trained run that the tests look at."""
+    out = tmp_path_factory.mktemp("runs") / "grid"
+    options = ["--env-options", "size=4", "copies=2", "max_steps=8"]
+    assert main(["train", "planted-grid", *SMALL, *options, "--seed", "2", "--out", str(out)]) == 0
+    return out
+
+
+def test_train_writes_what_was_asked_for(run_dir):
+    config = json.loads((run_dir / "config.json").read_text())
+    assert config["env"] == "planted-grid" and config["frames"] == 400 and config["seed"] == 2
+    assert config["batch_size"] == 8 and config["num_atoms"] == 1  # a flag, and the preset
+    assert json.loads((run_dir / "summary.json").read_text())["frames"] >= 400
+
+
+def test_eval(run_dir, capsys):
+    assert main(["eval", str(run_dir), "--episodes", "10", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["episodes"] == 10 and 0 <= report["success"] <= 1
+    low, high = report["return_interval"]
+    assert low <= report["return"] <= high
+    assert main(["eval", str(run_dir), "--episodes", "10"]) == 0
+    assert f"return {report['return']:.3f}" in capsys.readouterr().out
+
+
+def test_similarity_show_and_export(run_dir, tmp_path, capsys):
+    assert main(["similarity", "show", str(run_dir), "--json", "--png", str(tmp_path / "map.png")]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert len(shown["actions"]) == 8 and shown["actions"][0] == "up" and len(shown["similarity"]) == 8
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    bundle = str(tmp_path / "grid.safetensors")
+    assert main(["similarity", "export", str(run_dir), "--out", bundle]) == 0
+    capsys.readouterr()
+    assert main(["similarity", "show", bundle, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == shown
+    assert main(["similarity", "export", str(run_dir), "--out", bundle]) == 2
+
+
+def test_demo_small(tmp_path, capsys):
+    out = tmp_path / "demo"
+    assert main(["demo", "--frames", "2500", "--seeds", "2", "--out", str(out), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert list(report["variants"]) == ["rainbow", "macros", "masp"]
+    assert [row["actions"] for row in report["variants"].values()] == [4, 128, 128]
+    assert (out / "learning-curves.png").stat().st_size > 5000 and (out / "similarity.png").stat().st_size > 5000
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    assert main(["demo", "--out", str(tmp_path / "other")]) == 2
+    assert (tmp_path / "other" / "file").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["train", "NoSuchGame-v9"], "NoSuchGame"),
+        (["train", "planted-grid", "--no-such-flag", "3"], "--no-such-flag"),
+        (["train", "planted-grid", "--batch-size", "many"], "--batch-size"),
+        (["train", "planted-grid", "--batch-size", "2.5"], "whole number"),
+        (["train", "planted-grid", "--gamma", "1.5"], "gamma must be at least 0 and at most 1"),
+        (["train", "planted-grid", "--variant", "best"], "--variant"),
+        (["train", "planted-grid", "--preset", "mine"], "no preset 'mine'"),
+        (["train", "planted-grid", "--macros", "{tmp}/none.json"], "no such macro file"),
+        (["train", "planted-grid", "--macros", "{tmp}/broken.json"], "broken JSON at line 1"),
+        (["train", "planted-grid", "--macros", "{tmp}/wrong.json"], "macro 1 uses action 9"),
+        (["train", "planted-grid", "--bundle", "{tmp}/broken.json"], "not a bundle"),
+        (["train", "planted-grid", "--env-options", "colour=red"], "colour"),
+        (["train", "Pendulum-v1"], "continuous"),
+        (["eval", "{tmp}"], "not a run directory"),
+        (["similarity", "show", "{tmp}/none"], "no such run directory"),
+        (["dance"], "dance"),
+    ],
+)
+def test_bad_input_gets_one_line(arguments, says, tmp_path, capfd):
+    (tmp_path / "broken.json").write_text("{")
+    wrong = {"format": "masp-macros", "version": 1, "num_primitives": 4, "macros": [{"actions": [0]}, {"actions": [9]}]}
+    (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+    before = sorted(p.name for p in tmp_path.iterdir())
+    filled = [argument.format(tmp=tmp_path) for argument in arguments]
+    if arguments[0] == "train":
+        filled += ["--out", str(tmp_path / "run")]
+    try:
+        code = main(filled)
+    except SystemExit as error:  # argparse leaves this way
+        code = error.code
+    said = capfd.readouterr().err
+    assert code == 2 and says in said
+    assert len([line for line in said.splitlines() if line.startswith("masp")]) == 1 and "Traceback" not in said
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_used_directory_is_left_alone(run_dir, capfd):
+    before = {p.name: p.read_bytes() for p in run_dir.iterdir()}
+    assert main(["train", "planted-grid", *SMALL, "--out", str(run_dir)]) == 2
+    assert "holds a finished run" in capfd.readouterr().err
+    assert {p.name: p.read_bytes() for p in run_dir.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    assert len(capsys.readouterr().out) > 200
+
+
+def test_help_does_not_wait_for_jax():
+    code = (
+        "import sys; from masp.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\nassert 'jax' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.returncode == 0 and "similarity" in done.stdout
