@@ -20,6 +20,7 @@ def bandit(tmp_path_factory):
         eval_every_frames=0,
         eval_episodes=512,
         similarity_start_value=0.03,
+        penalty_weight=0.01,
         out=str(tmp_path_factory.mktemp("bandit") / "masp"),
     )
     return [result.summary for result in train_seeds(config, [0, 1])]

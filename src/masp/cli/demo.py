@@ -26,7 +26,7 @@ ENV, OPTIONS = "planted-grid", ("copies=32",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--frames", type=int, default=150_000, metavar="N", help="frames per seed (default: 150000)")
+    parser.add_argument("--frames", type=int, default=60_000, metavar="N", help="frames per seed (default: 60000)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds per variant (default: 3)")
     parser.add_argument("--out", default="demo", metavar="DIR", help="where to write (default: demo; made anew)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/planted"))
     parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--frames", type=int, default=120_000)
+    parser.add_argument("--frames", type=int, default=60_000)
     parser.add_argument("--trials", nargs="+", choices=list(TRIALS), default=list(TRIALS))
     args = parser.parse_args()
     for name in args.trials:
