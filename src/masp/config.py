@@ -144,7 +144,7 @@ class TrainConfig:
     """One training run."""
 
     env: str
-    """Environment id: `masp envs` lists them, any Gymnasium id works."""
+    """Environment id: planted-bandit, planted-grid, a MiniGrid task, or any Gymnasium id."""
     variant: Variant = "masp"
     """`rainbow`: primitives only; `macros`: with macros, all unrelated; `masp`: with macros and the penalty."""
     env_options: tuple[str, ...] = ()
