@@ -68,7 +68,7 @@ def init(num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtyp
 
 
 def write_row(state: ReplayState, tick: Array, observation: Array, age: Array) -> ReplayState:
-    """Store the observation [N, ...] of `tick`; the oldest row makes room (its priority went before, see `write_windows`)."""
+    """Store the observation [N, ...] of `tick` in the place of the oldest row (see `write_windows`)."""
     slot = tick % state.age.shape[0]
     flat = observation.reshape(1, observation.shape[0], -1).astype(state.observations.dtype)
     young = jnp.minimum(age, 255).astype(jnp.uint8)[None]
