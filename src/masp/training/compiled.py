@@ -91,13 +91,13 @@ class CompiledLoop:
 
     def restore(self, states: list[TrainState]) -> TrainState:
         """The inverse of `checkpoints`."""
-        axes = self._axes(states[0])
-        return jax.tree.map(
-            lambda axis, *leaves: jnp.asarray(leaves[0]) if axis is None else jnp.stack(leaves),
-            axes,
-            *states,
-            is_leaf=_none,
-        )
+
+        def joined(axis: int | None, *leaves: Any) -> Any:
+            if leaves[0] is None:  # what a plain network leaves out
+                return None
+            return jnp.asarray(leaves[0]) if axis is None else jnp.stack(leaves)
+
+        return jax.tree.map(joined, self._axes(states[0]), *states, is_leaf=_none)
 
     def _axes(self, state: TrainState) -> TrainState:
         return TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
