@@ -152,8 +152,8 @@ class QNetwork(nn.Module):
     def _head(self, x: Array, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then linear, starting near zero.
 
-        Random values at the start would be all that the penalty sees for a while: it would silence the hidden units
-        that make them before the first reward is found.
+        With usual weights the penalty stopped learning on `planted-grid` (docs/planted.md). Our guess, not tested: it
+        sees only random values at first, and silences the hidden units that make them.
         """
         width, start = outputs * self.num_atoms, 0.01
         if self.noisy:
