@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: install demo test lint check bench lock clean
+.PHONY: install extras demo test lint check bench lock clean
 
 install: $(VENV)/.installed
 
@@ -12,13 +12,21 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[dev]"
 	touch $@
 
+# What the tests of the optional parts need.
+extras: $(VENV)/.installed-extras
+
+$(VENV)/.installed-extras: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock \
+		-e ".[dev,atari,minatar,envpool,retro,minari,cluster]"
+	touch $@
+
 demo: install
 	$(BIN)/masp demo
 
-test: install
+test: extras
 	$(BIN)/python -m pytest -n 2
 
-lint: install
+lint: extras
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -29,7 +37,7 @@ bench: install
 	$(BIN)/masp bench overhead
 
 # Writes the exact versions of what is installed now; no registry, no path.
-lock: install
+lock: extras
 	$(BIN)/python -m pip freeze --exclude-editable | LC_ALL=C sort -f > requirements.lock
 
 clean:

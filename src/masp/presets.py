@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from masp.config import TrainConfig, replace
+from masp.environments.registry import family_of
 from masp.errors import UserError
 
 PAPER_ATARI: dict[str, Any] = {
@@ -162,11 +163,7 @@ SWEEPS: dict[str, dict[str, tuple[float, ...]]] = {
 
 def default_preset(env: str) -> str:
     """The preset that fits an environment id when none is named."""
-    if env.startswith("planted-"):
-        return "planted"
-    if env.startswith("MiniGrid-") or env.split("-")[0] in ("DoorKey", "FourRooms", "LockedRoom", "ObstructedMaze"):
-        return "minigrid"
-    return "gymnasium"
+    return family_of(env).preset
 
 
 def from_preset(name: str, env: str) -> TrainConfig:
