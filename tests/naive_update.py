@@ -114,9 +114,10 @@ def dense(layer, x, noise):
     """A linear layer; the noisy weight is multiplied out."""
     kernel, bias = layer["kernel"], layer["bias"]
     if noise is not None:
-        kernel = kernel + layer["kernel_sigma"] * jnp.outer(noise["input"], noise["output"])
+        kernel = kernel + layer["kernel_sigma"] * jnp.outer(noise["output"], noise["input"])
         bias = bias + layer["bias_sigma"] * noise["output"]
-    return jnp.einsum("bi,io->bo", x, kernel) + bias
+    # Noisy layers hold their weights the other way round.
+    return jnp.einsum("bi,oi->bo" if "kernel_sigma" in layer else "bi,io->bo", x, kernel) + bias
 
 
 def relu(x):

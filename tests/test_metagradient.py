@@ -13,7 +13,7 @@ from masp.learner import LearnerState
 from masp.metagradient import InnerStep, adam, clip_by_global_norm, meta_gradient, traced_meta_gradient
 from masp.replay import Sample
 
-MAX_NORM = 8.0
+MAX_NORM = 20.0
 TIMID, LOUD = 1e-2, 30.0  # importance weights scaled so that clipping is far from active, or strongly active
 
 

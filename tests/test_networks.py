@@ -14,7 +14,7 @@ INPUTS, OUTPUTS = 5, 4
 def noisy_layer():
     """A layer whose parameters are all different, and two noise samples."""
     rng = np.random.default_rng(0)
-    shapes = {"kernel": (INPUTS, OUTPUTS), "bias": (OUTPUTS,)}
+    shapes = {"kernel": (OUTPUTS, INPUTS), "bias": (OUTPUTS,)}
     shapes |= {f"{name}_sigma": shape for name, shape in shapes.items()}
     params = {name: jnp.asarray(rng.uniform(0.5, 1.5, shape), jnp.float32) for name, shape in shapes.items()}
     template = {"input": jnp.zeros(INPUTS), "output": jnp.zeros(OUTPUTS)}
@@ -22,10 +22,10 @@ def noisy_layer():
 
 
 def effective(layer, params, noise):
-    """Weights [I, O] and biases [O] that the layer really applies, found by probing with basis vectors."""
+    """Weights [O, I] and biases [O] that the layer really applies, found by probing with basis vectors."""
     variables = {"params": params} | ({} if noise is None else {"noise": noise})
     bias = np.asarray(layer.apply(variables, jnp.zeros((1, INPUTS))))[0]
-    return np.asarray(layer.apply(variables, jnp.eye(INPUTS))) - bias, bias
+    return np.asarray(layer.apply(variables, jnp.eye(INPUTS))).T - bias[:, None], bias
 
 
 def test_noise_is_of_rank_one_and_differs_between_samples():
@@ -36,7 +36,7 @@ def test_noise_is_of_rank_one_and_differs_between_samples():
         disturbance = (kernel - params["kernel"]) / params["kernel_sigma"]
         sizes = np.linalg.svd(disturbance, compute_uv=False)
         assert sizes[0] > 0.1 and sizes[1] < 1e-5 * sizes[0]
-        np.testing.assert_allclose(disturbance, np.outer(noise["input"], noise["output"]), atol=1e-5)
+        np.testing.assert_allclose(disturbance, np.outer(noise["output"], noise["input"]), atol=1e-5)
         np.testing.assert_allclose((bias - params["bias"]) / params["bias_sigma"], noise["output"], atol=1e-5)
         found.append(disturbance)
     assert np.abs(found[0] - found[1]).max() > 0.1
@@ -139,7 +139,7 @@ def test_torsos(kind, observation, features):
 
     outputs, variables = jax.eval_shape(run, jax.random.PRNGKey(0), observation)
     assert outputs.shape == (2, 3, 5) and outputs.dtype == jnp.float32
-    assert variables["params"]["advantage_hidden"]["kernel"].shape == (features, 8)
+    assert variables["params"]["advantage_hidden"]["kernel"].shape == (8, features)
 
 
 def test_minigrid_planes():

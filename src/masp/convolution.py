@@ -1,0 +1,61 @@
+"""Convolutions as matrix products.
+
+On CPU, XLA's gradient of a convolution is slow, and inside a loop one thread runs it: an update of the Nature network
+took about 0.8 s there (docs/performance.md). Elsewhere the native one is used.
+"""
+
+from __future__ import annotations
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+class Convolution(nn.Module):
+    """A convolution without padding over [B, H, W, C]; parameters as in `flax.linen.Conv`."""
+
+    features: int
+    size: int
+    stride: int = 1
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        shape = (self.size, self.size, x.shape[-1], self.features)
+        kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
+        bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        as_product = jax.default_backend() == "cpu" and self.size % self.stride == 0
+        return (convolve_as_product if as_product else convolve_natively)(x, kernel, self.stride) + bias
+
+
+def convolve_natively(x: Array, kernel: Array, stride: int) -> Array:
+    """[B, H', W', F] the backend's own convolution of [B, H, W, C] with [k, k, C, F]."""
+    layout = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "VALID", dimension_numbers=layout)
+
+
+def convolve_as_product(x: Array, kernel: Array, stride: int) -> Array:
+    """The same, for a kernel whose size is a multiple of the stride.
+
+    Blocks of stride x stride cells become channels first; what is left is a convolution of stride one.
+    """
+    blocks = kernel.shape[0] // stride
+    height, width = ((side - kernel.shape[0]) // stride + blocks for side in x.shape[1:3])
+    x = _blocks_to_channels(x[:, : height * stride, : width * stride], stride)
+    by_feature = _blocks_to_channels(jnp.moveaxis(kernel, -1, 0), stride)  # [F, blocks, blocks, stride * stride * C]
+    # With the kernel as [F, inputs] its gradient is few rows times many columns, the quicker way round.
+    return jnp.einsum("bhwk,fk->bhwf", patches(x, blocks), by_feature.reshape(by_feature.shape[0], -1))
+
+
+def patches(x: Array, size: int) -> Array:
+    """[B, H', W', size * size * C] every size x size patch of [B, H, W, C], flat: a convolution is linear in these."""
+    height, width = x.shape[1] - size + 1, x.shape[2] - size + 1
+    shifted = [x[:, i : i + height, j : j + width] for i in range(size) for j in range(size)]
+    return jnp.concatenate(shifted, axis=-1)
+
+
+def _blocks_to_channels(x: Array, size: int) -> Array:
+    """[B, H / size, W / size, size * size * C]."""
+    batch, height, width, channels = x.shape
+    x = x.reshape(batch, height // size, size, width // size, size, channels)
+    return jnp.swapaxes(x, 2, 3).reshape(batch, height // size, width // size, -1)
