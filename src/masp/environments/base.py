@@ -15,8 +15,9 @@ from jax import Array
 
 from masp.actions import ActionSet
 
-ObservationKind = Literal["image", "planes", "minigrid", "vector"]
-"""`image`: bytes [H, W, C]; `planes`: few cells with 0/1 channels; `minigrid`: cells of codes; `vector`: numbers."""
+ObservationKind = Literal["image", "planes", "minigrid", "minigrid-mission", "vector"]
+"""`image`: bytes [H, W, C]; `planes`: few cells with 0/1 channels; `minigrid`: cells of codes, or with
+`-mission` of codes and words; `vector`: numbers."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Family:
     """The module that must be importable; empty: none."""
     extra: str = ""
     """The extra of this distribution that installs it; empty: it comes with masp."""
+    stated: tuple[str, ...] = ()
+    """Options that the configuration of a run states even where they are left at this value, as name=value."""
 
     @property
     def installed(self) -> bool:

@@ -1,9 +1,9 @@
 """MiniGrid through the `minigrid` package: what the agent sees is cells of small codes.
 
 An observation is the package's own partial view [7, 7, (object, colour, state)] with the agent's direction as a fourth
-plane. A carried object stands in the agent's own cell, [3, 6]. The text of the mission is left out. The paper's tasks
-can be solved without it (in LockedRoom it would tell where the key is); tasks that ask for one of several things, such
-as Fetch, GoToDoor and PutNear, cannot.
+plane. A carried object stands in the agent's own cell, [3, 6]. Where the mission has a blank to fill in ("get the ...
+key from the ... room"), its words are a fifth plane; a mission that is the same for every episode of a task tells
+nothing, and costs nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from masp.actions import ActionSet
 from masp.environments.base import EnvInfo
 from masp.environments.gym_vector import GymVector, env_name, num_actions
+from masp.environments.minigrid_mission import mission_plane
 
 PREFIX = "MiniGrid-"
 
@@ -38,19 +39,22 @@ MACROS = (
 
 
 class CellsWithDirection(gymnasium.ObservationWrapper):
-    """[width, height, 4] uint8: object, colour and state of every visible cell, and the direction everywhere."""
+    """[width, height, 4 or 5] uint8: object, colour and state of visible cells, direction, words of the mission."""
 
     def __init__(self, env: gymnasium.Env):
         super().__init__(env)
         assert isinstance(env.observation_space, gymnasium.spaces.Dict)
-        width, height, _ = env.observation_space["image"].shape  # type: ignore[misc]
-        self._shape = (width, height, 4)
+        self._width, self._height, _ = env.observation_space["image"].shape  # type: ignore[misc]
+        self.has_mission = bool(env.observation_space["mission"].ordered_placeholders)  # type: ignore[attr-defined]
+        self._shape = (self._width, self._height, 5 if self.has_mission else 4)
         self.observation_space = gymnasium.spaces.Box(0, 255, self._shape, np.uint8)
 
     def observation(self, observation: dict[str, Any]) -> np.ndarray:
         cells = np.empty(self._shape, np.uint8)
         cells[..., :3] = observation["image"]
         cells[..., 3] = observation["direction"]
+        if self.has_mission:
+            cells[..., 4] = mission_plane(observation["mission"], self._width, self._height)
         return cells
 
 
@@ -79,6 +83,7 @@ def make_minigrid(make: Callable[[], gymnasium.Env], num_envs: int = 1) -> GymVe
 
 def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
     """A reward above 0 comes with success only; MiniGrid counts its own steps, apart from Gymnasium's limit."""
+    assert isinstance(env, CellsWithDirection)
     shape = env.observation_space.shape
     assert shape is not None
     count = num_actions(env)
@@ -90,7 +95,7 @@ def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
         env_id=env_name(env),
         observation_shape=shape,
         observation_dtype=np.dtype(np.uint8),
-        observation_kind="minigrid",
+        observation_kind="minigrid-mission" if env.has_mission else "minigrid",
         actions=ActionSet(count, macros, ACTION_NAMES[:count], env_name(env)),
         success_above=0.0,
         max_episode_steps=min(limits),

@@ -1,11 +1,17 @@
-"""MiniGrid tasks by id: `DoorKey-5x5` is short for `MiniGrid-DoorKey-5x5-v0`."""
+"""MiniGrid tasks by id: `DoorKey-5x5` is short for `MiniGrid-DoorKey-5x5-v0`.
+
+Two programs can play them. The `minigrid` package is the default although envpool is faster: it is always installed, so
+the same command gives the same run everywhere, and it is the original.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Sequence
 
 from masp.environments.base import HostEnv
 from masp.environments.family import Family, Option
+from masp.errors import UserError
 
 
 def _knows(env_id: str) -> bool:
@@ -20,7 +26,18 @@ def _make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
 
     full_id = minigrid.full_id(env_id)
     assert full_id is not None
-    return minigrid.make_minigrid(maker(full_id, options), num_envs)
+    of_task = {name: value for name, value in options.items() if name != "backend"}
+    backend = options.get("backend", "minigrid")
+    make = maker(full_id, of_task)
+    if backend == "minigrid":
+        return minigrid.make_minigrid(make, num_envs)
+    if backend != "envpool":
+        raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
+    if importlib.util.find_spec("envpool") is None:
+        raise UserError("backend=envpool needs the package envpool: pip install 'masp-rl[envpool]'")
+    from masp.environments.minigrid_envpool import EnvPoolMiniGrid
+
+    return EnvPoolMiniGrid(full_id, minigrid.CellsWithDirection(make()), of_task, num_envs)
 
 
 def _names() -> Sequence[str]:
@@ -37,4 +54,5 @@ FAMILY = Family(
     names=_names,
     preset="minigrid",
     package="minigrid",
+    stated=("backend=minigrid",),
 )

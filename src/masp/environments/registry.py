@@ -40,6 +40,12 @@ def make_env(env_id: str, options: Sequence[str] = (), num_envs: int = 1) -> Jax
     return family.make(env_id, given, num_envs)
 
 
+def stated_options(env_id: str, options: Sequence[str]) -> tuple[str, ...]:
+    """`options` with those added whose value a run must write down, given or not: a default may change one day."""
+    given = {option.partition("=")[0] for option in options}
+    return (*options, *(option for option in family_of(env_id).stated if option.partition("=")[0] not in given))
+
+
 def family_of(env_id: str) -> Family:
     """The first family that knows the id."""
     return next(family for family in FAMILIES if family.knows(env_id))

@@ -16,6 +16,7 @@ from masp.bundle import Bundle, load_bundle, save_bundle
 from masp.config import TrainConfig, replace
 from masp.environments import is_jax, make_env
 from masp.environments.base import EnvInfo
+from masp.environments.registry import stated_options
 from masp.errors import UserError
 from masp.similarity import group_auc
 from masp.training import checkpoint
@@ -60,7 +61,8 @@ def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
     out = config.out or f"runs/{config.env}-{config.variant}"
     if several or not config.out:
         out = f"{out}-{seed}" if not config.out else f"{out}/seed-{seed}"
-    return replace(config, seed=seed, out=out).resolved()
+    options = stated_options(config.env, config.env_options)
+    return replace(config, seed=seed, out=out, env_options=options).resolved()
 
 
 def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.ndarray | None]:

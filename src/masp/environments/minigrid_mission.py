@@ -1,0 +1,42 @@
+"""The text of a MiniGrid mission as one plane of an observation: the code of one word in each cell, row after row.
+
+So an observation stays one array of bytes, stored once in the replay. The list of words holds every word of every
+mission of the `minigrid` package (a test reads them all) and never changes its order: trained networks know the codes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from masp.errors import UserError
+
+VOCABULARY = (
+    *("red", "green", "blue", "purple", "yellow", "grey"),
+    *("key", "ball", "box", "door", "goal", "lava", "object", "room", "rooms", "square", "hallway", "opening", "maze"),
+    *("get", "go", "pick", "up", "put", "open", "unlock", "find", "fetch", "reach", "avoid", "traverse", "use", "must"),
+    *("a", "and", "at", "end", "from", "matching", "near", "of", "the", "then", "to", "you"),
+)
+NO_WORD, UNKNOWN_WORD = 0, 1
+NUM_CODES = len(VOCABULARY) + 2
+MOST_WORDS = 24
+"""The longest mission of the package has 17."""
+
+_CODES = {word: code for code, word in enumerate(VOCABULARY, UNKNOWN_WORD + 1)}
+
+
+@lru_cache(4096)  # a mission is read at every step and changes once an episode
+def mission_plane(mission: str, width: int, height: int) -> np.ndarray:
+    """[width, height] uint8 codes of the words of `mission`; the cells after the last word hold `NO_WORD`."""
+    words = mission.lower().replace(",", " ").replace(".", " ").split()
+    room = min(width * height, MOST_WORDS)
+    if len(words) > room:
+        raise UserError(
+            f"the mission {mission!r} has {len(words)} words, but {width}x{height} cells have room for {room}; "
+            + ("choose a larger agent_view_size" if room < MOST_WORDS else "shorten it")
+        )
+    plane = np.full(width * height, NO_WORD, np.uint8)
+    plane[: len(words)] = [_CODES.get(word, UNKNOWN_WORD) for word in words]
+    plane.flags.writeable = False
+    return plane.reshape(width, height)

@@ -1,0 +1,55 @@
+"""A game of envpool's MiniGrid rebuilt in the `minigrid` package, so that both can be played side by side."""
+
+from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
+from minigrid.core.grid import Grid
+from minigrid.core.world_object import WorldObj
+
+
+def mirror(env, state):
+    """Put `env` (of the package, wrapped or not) where `state` (of envpool's `debug_states`) says that game is."""
+    task = env.unwrapped
+    task.grid = Grid(state.width, state.height)
+    cells = [tuple(state.grid[i : i + 3]) for i in range(0, len(state.grid), 3)]
+    contents = [tuple(state.grid_contains[i : i + 3]) for i in range(0, len(state.grid), 3)]
+    for i, (cell, content) in enumerate(zip(cells, contents, strict=True)):
+        thing = WorldObj.decode(*cell)
+        if thing is not None and thing.type == "box":
+            thing.contains = WorldObj.decode(*content)
+        task.grid.set(*divmod(i, state.height), thing)
+    task.agent_pos, task.agent_dir, task.carrying = tuple(state.agent_pos), state.agent_dir, None
+    task.mission, task.step_count = state.mission, 0
+    _aim(task, state)
+
+
+def things(task, kind, colour=None):
+    """Every object of a kind, and where it stands."""
+    grid = task.grid
+    cells = [(x, y) for x in range(grid.width) for y in range(grid.height)]
+    found = [(grid.get(*cell), cell) for cell in cells]
+    return [(t, cell) for t, cell in found if t is not None and t.type == kind and colour in (None, t.color)]
+
+
+def _aim(task, state):
+    """What the package remembers of the mission apart from its text."""
+    words = state.mission.replace(",", "").split()
+    if hasattr(task, "obj"):  # pick up the ... box or ball
+        ((task.obj, _),) = things(task, words[-1], words[-2])
+    if hasattr(task, "door"):  # Unlock
+        ((task.door, _),) = things(task, "door")
+    if hasattr(task, "red_door"):
+        ((task.red_door, _),) = things(task, "door", "red")
+        ((task.blue_door, _),) = things(task, "door", "blue")
+    if hasattr(task, "success_pos"):
+        task.success_pos, task.failure_pos = tuple(state.success_pos), tuple(state.failure_pos)
+    kind, colour = IDX_TO_OBJECT[state.target_type], IDX_TO_COLOR[state.target_color]
+    for name, value in {
+        "target_pos": tuple(state.target_pos),
+        "targetType": kind,
+        "target_type": kind,
+        "targetColor": colour,
+        "target_color": colour,
+        "move_type": IDX_TO_OBJECT[state.move_type],
+        "moveColor": IDX_TO_COLOR[state.move_color],
+    }.items():
+        if hasattr(task, name):
+            setattr(task, name, value)
