@@ -32,7 +32,7 @@ class LearnerState(NamedTuple):
     params: Params
     target_params: Params
     opt_state: optax.OptState
-    similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal
+    similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
     similarity_opt_state: optax.OptState
     recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
     noise_template: Noise  # shapes of the noise; None for plain layers
@@ -120,8 +120,7 @@ class Learner:
 
     def penalty(self, q: Array, similarity: Array, weight: Array) -> Array:
         """[] eq. (2): weight times the mean penalty of values [B, A]."""
-        smoothing = sim.smoothing(similarity, self.similarity.penalty_form)
-        return weight * jnp.mean(jax.vmap(sim.similarity_penalty, in_axes=(0, None))(q, smoothing))
+        return weight * sim.batch_penalty(q, similarity, self.similarity.penalty_form)
 
     def td_losses(self, outputs: Array, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Array:
         """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
