@@ -214,6 +214,30 @@ def test_trace_is_the_decayed_sum_over_three_steps_and_the_period_skips():
         assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(total)), rel=1e-9)
 
 
+def test_next_reaches_back_over_the_steps_before_a_meta_update_that_is_due():
+    learner = plain_learner(
+        held_out="next",
+        meta_optimiser="sgd",
+        meta_learning_rate=RATE,
+        trace_length=2,
+        trace_decay=DECAY,
+        meta_period_updates=3,
+    )
+    history = run(learner, 7)
+    for number, (state, sample, _, noise, after, _, metrics) in enumerate(history):
+        if number % 3 or not number:
+            np.testing.assert_array_equal(state.similarity, after.similarity)
+            assert metrics.meta_gradient_norm == 0
+            continue
+        slope = td_gradient(learner, bare(state), sample, noise[:3])
+        total = np.zeros((naive.ACTIONS, naive.ACTIONS))
+        for back in range(2):
+            before, its_sample, _, its_noise, _, _, _ = history[number - 1 - back]
+            _, one = inner_update(learner, bare(before), its_sample, its_noise[:3], state.similarity, slope)
+            total += DECAY**back * np.asarray(one)
+        assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * total))
+
+
 @pytest.mark.parametrize("kind", ["separate", "next"])
 def test_identity_is_never_left(kind):
     """The meta-gradient has the factor I - P: neither SGD nor Adam moves."""

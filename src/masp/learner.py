@@ -182,13 +182,12 @@ class Learner:
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
         if self.similarity.learns:
-            steps = _push(state.recent, step, self.similarity.trace_length)
             if self.similarity.held_out == "separate":
+                steps = _push(state.recent, step, self.similarity.trace_length)
                 state, meta_norm = self._meta_update(
                     state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[3:])
                 )
-            if self._kept_steps:
-                state = state._replace(recent=jax.tree.map(lambda leaf: leaf[: self._kept_steps], steps))
+            state = self._keep(state, step)
         state = self._sync_target(state)
         q = losses.expected_values(outputs, self.support)
         metrics = Metrics(
@@ -201,6 +200,20 @@ class Learner:
             meta_norm,
         )
         return state, per_transition, metrics
+
+    def _keep(self, state: LearnerState, step: InnerStep) -> LearnerState:
+        """Remember `step`, if a meta-update will reach back to it: it holds four copies of the parameters."""
+        if not self._kept_steps:
+            return state
+        # `next` looks back at the beginning of an update, `separate` at its end.
+        following = state.updates + (self.similarity.held_out == "separate")
+        steps_before_due = -following % self.similarity.meta_period_updates
+        recent = jax.lax.cond(
+            steps_before_due < self._kept_steps,
+            lambda: _push(state.recent, step, self._kept_steps),
+            lambda: state.recent,
+        )
+        return state._replace(recent=recent)
 
     def _meta_update(
         self, state: LearnerState, steps: InnerStep, held_out_gradient: Callable[[], Params]
