@@ -3,13 +3,41 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from masp.environments.base import HostEnv, JaxEnv
 from masp.errors import UserError
 
 Option = bool | int | float | str
+Env = TypeVar("Env")
+
+
+@dataclass(frozen=True)
+class Package:
+    """What pip installs."""
+
+    module: str
+    """What must be importable; empty: nothing."""
+    extra: str
+    """The extra of this distribution that installs it; empty: it comes with masp."""
+    brings: str = ""
+    """The environments that need it, where not all of a family do."""
+
+    @property
+    def installed(self) -> bool:
+        return not self.module or importlib.util.find_spec(self.module) is not None
+
+    @property
+    def install_line(self) -> str:
+        """What to type to get it."""
+        return f"pip install 'masp-rl[{self.extra}]'" if self.extra else "pip install masp-rl"
+
+    def require_installed(self, what: str) -> None:
+        if not self.installed:
+            raise UserError(f"{what} needs the package {self.module}: {self.install_line}")
 
 
 @dataclass(frozen=True)
@@ -35,18 +63,26 @@ class Family:
     stated: tuple[str, ...] = ()
     """Options that the configuration of a run states even where they are left at this value, as name=value."""
 
+    backends: tuple[Package, ...] = ()
+    """Other programs that can play the same environments, by the option backend=MODULE."""
+    optional: tuple[Package, ...] = ()
+    """What only some of its environments need."""
+
+    @property
+    def needs(self) -> Package:
+        return Package(self.package, self.extra)
+
     @property
     def installed(self) -> bool:
-        return not self.package or importlib.util.find_spec(self.package) is not None
+        return self.needs.installed
 
     @property
     def install_line(self) -> str:
         """What to type to get it."""
-        return f"pip install 'masp-rl[{self.extra}]'"
+        return self.needs.install_line
 
     def require_installed(self, env_id: str) -> None:
-        if not self.installed:
-            raise UserError(f"{env_id} needs the package {self.package}: {self.install_line}")
+        self.needs.require_installed(env_id)
 
 
 def require_known(env_id: str, options: dict[str, Option], valid: Sequence[str] | None) -> None:
@@ -54,3 +90,16 @@ def require_known(env_id: str, options: dict[str, Option], valid: Sequence[str] 
     for name in options:
         if valid is not None and name not in valid:
             raise UserError(f"{env_id} has no option {name!r}; it has {', '.join(valid) or 'none'}")
+
+
+def make_with_options(make: Callable[..., Env], env_id: str, options: dict[str, Option]) -> Env:
+    """`make(**options)`, once the options are found to fit its signature; every argument has a default."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(make).parameters.items()}
+    require_known(env_id, options, list(defaults))
+    for name, value in options.items():
+        # A whole number will do for a float, nothing else for an int.
+        fitting = (int, float) if isinstance(defaults[name], float) else type(defaults[name])
+        if isinstance(value, bool) != isinstance(defaults[name], bool) or not isinstance(value, fitting):
+            expected = type(defaults[name]).__name__
+            raise UserError(f"{env_id}: option {name} must be of type {expected}, got {value!r}")
+    return make(**options)
