@@ -1,46 +1,43 @@
 """What meta-learning the similarity costs: wall time of `masp` against `macros`, same environment, same frames.
 
-Both are compiled first, then run in turns; each ratio is that of one turn.
+End to end: environment, acting, replay and learning. Both are compiled first, then run in turns; each ratio is that
+of one turn.
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-import jax
-import numpy as np
-
 from masp.allocator import keep_freed_memory
+from masp.bench.turns import Training, in_turns, ratio
 from masp.config import replace
+from masp.environments.registry import family_of
 from masp.presets import from_preset
-from masp.training.train import make_loop
+
+CASES: dict[str, tuple[str, dict[str, Any], int]] = {
+    # name: environment, what differs from its preset, iterations per turn
+    "planted": ("planted-grid", {"env_options": ("copies=8",)}, 400),
+    "minigrid": ("DoorKey-5x5", {}, 60),
+    "atari": ("Breakout", {"replay_steps": 20_000, "min_replay_steps": 1_000}, 8),
+}
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure on `planted-grid` with 32 actions; `quick` to see that it works."""
+    """Measure every case whose environment is installed; `quick` to see that it works."""
     keep_freed_memory()
-    turns, iterations = (3, 20) if quick else (9, 400)
-    loops: dict[str, list[Any]] = {}
-    for variant in ("macros", "masp"):
-        config = replace(from_preset("auto", "planted-grid"), variant=variant, env_options=("copies=8",)).resolved()
-        loop, _ = make_loop(config)
-        warm_up = config.agent.min_replay_steps // (config.num_envs * config.ticks_per_iteration) + 1
-        state = loop.run(loop.run(loop.init([0]), warm_up, False), 1, True)
-        loops[variant] = [loop, state]
-    seconds: dict[str, list[float]] = {"macros": [], "masp": []}
-    for _ in range(turns):
-        for variant, pair in loops.items():
-            started = time.perf_counter()
-            pair[1] = jax.block_until_ready(pair[0].run(pair[1], iterations, True))
-            seconds[variant].append(time.perf_counter() - started)
-    ratios = np.array(seconds["masp"]) / np.array(seconds["macros"])
-    return {
-        "env": "planted-grid, 32 actions",
-        "turns": turns,
-        "iterations": iterations,
-        "macros_seconds": float(np.median(seconds["macros"])),
-        "masp_seconds": float(np.median(seconds["masp"])),
-        "masp_over_macros_ratio": float(np.median(ratios)),
-        "masp_over_macros_ratio_interval": [float(x) for x in np.percentile(ratios, [10, 90])],
-    }
+    turns = 3 if quick else 9
+    figures: dict[str, Any] = {"turns": turns}
+    for name, (env, changes, iterations) in CASES.items():
+        if not family_of(env).installed:
+            figures[name] = f"not measured: {family_of(env).install_line}"
+            continue
+        config = replace(from_preset("auto", env), **changes)
+        work = {
+            variant: Training(replace(config, variant=variant), iterations // 10 + 1 if quick else iterations)
+            for variant in ("macros", "masp")
+        }
+        seconds = in_turns(work, turns)
+        figures[f"{name}_updates_per_turn"] = work["masp"].updates
+        figures[f"{name}_macros_seconds"] = float(min(seconds["macros"]))
+        figures.update(ratio(f"{name}_masp_over_macros", seconds["masp"], seconds["macros"]))
+    return figures

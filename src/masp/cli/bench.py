@@ -1,7 +1,9 @@
 """Measure speed, as ratios inside one run, with the interval of the middle 80 % of the turns.
 
-masp bench overhead   wall time of masp against macros
-masp bench mining     mining against collections.Counter, growth to 50 million rows
+masp bench overhead    wall time of masp against macros
+masp bench throughput  steps and updates per second, environment included
+masp bench scaling     growth with the number of actions, similarity as matrix and as factors
+masp bench mining      mining against collections.Counter, growth to 50 million rows
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import importlib
 import json
 import os
 
-NAMES = ("overhead", "mining")
+NAMES = ("overhead", "throughput", "scaling", "mining")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

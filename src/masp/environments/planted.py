@@ -6,6 +6,7 @@ plays with one action per group, `macros` and `masp` with all copies.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -18,10 +19,16 @@ from masp.environments.base import EnvInfo
 from masp.errors import UserError
 
 
+def _require(task: str, name: str, value: float, low: float, high: float = math.inf) -> None:
+    if not low <= value <= high:
+        bounds = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+        raise UserError(f"{task}: {name} must be {bounds}, got {value}")
+
+
 def aliased_actions(names: list[str], copies: int, order_seed: int) -> tuple[ActionSet, np.ndarray]:
     """One primitive per name and `copies - 1` aliases of each in hidden order; and the group of every action."""
-    if copies < 1:
-        raise UserError(f"copies must be at least 1, got {copies}")
+    _require("planted task", "copies", copies, 1)
+    _require("planted task", "order_seed", order_seed, 0)
     aliases = np.repeat(np.arange(len(names)), copies - 1)
     np.random.default_rng(order_seed).shuffle(aliases)
     seen = [0] * len(names)
@@ -45,6 +52,10 @@ class PlantedBandit:
         pay_bad: float = 0.1,
         order_seed: int = 0,
     ):
+        for name, value in (("contexts", contexts), ("groups", groups)):
+            _require("planted-bandit", name, value, 1)
+        for name, value in (("pay_good", pay_good), ("pay_bad", pay_bad)):
+            _require("planted-bandit", name, value, 0, 1)
         actions, truth = aliased_actions([f"g{i}" for i in range(groups)], copies, order_seed)
         self._contexts, self._pay = contexts, (pay_bad, pay_good)
         good = np.arange(contexts) % groups
@@ -82,6 +93,8 @@ class PlantedGrid:
     """Walk from a random cell to a random goal; reward 1 there, the episode is cut after `max_steps`."""
 
     def __init__(self, size: int = 9, copies: int = 8, max_steps: int = 30, order_seed: int = 0):
+        _require("planted-grid", "size", size, 2)  # with one cell there is nowhere to start from
+        _require("planted-grid", "max_steps", max_steps, 1)
         actions, truth = aliased_actions(["up", "right", "down", "left"], copies, order_seed)
         self._size, self._max_steps = size, max_steps
         self._moves = jnp.array([[-1, 0], [0, 1], [1, 0], [0, -1]])

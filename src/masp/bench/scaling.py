@@ -1,0 +1,82 @@
+"""How the cost of an update grows with the number of actions, with the similarity as a matrix and as factors.
+
+Updates alone, on random data: `masp` with each against `macros`, whose last layer grows too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from masp import similarity as sim
+from masp.allocator import keep_freed_memory
+from masp.bench.turns import in_turns, ratio
+from masp.config import TrainConfig, replace
+from masp.learner import Learner
+from masp.networks import QNetwork
+from masp.presets import from_preset
+from masp.replay import Sample, Transition
+
+ACTIONS = (50, 128, 256, 512, 1042)
+RANK = 16
+NETWORKS: dict[str, tuple[str, tuple[int, ...], Any]] = {
+    # preset, one observation as the network sees it
+    "planes": ("minatar", (10, 10, 6), jnp.bool_),
+    "image": ("atari", (84, 84, 4), jnp.uint8),
+}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "macros": {"variant": "macros"},
+    "matrix": {"variant": "masp", "similarity_rank": 0},
+    "factors": {"variant": "masp", "similarity_rank": RANK},
+}
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """Both networks at all sizes; `quick` to see that it works."""
+    keep_freed_memory()
+    turns, updates = (3, 8) if quick else (9, 24)
+    figures: dict[str, Any] = {"turns": turns, "updates_per_turn": updates, "rank": RANK}
+    for network in ("planes",) if quick else NETWORKS:
+        preset, shape, dtype = NETWORKS[network]
+        for count in ACTIONS[:2] if quick else ACTIONS:
+            work = {
+                name: _Updates(replace(from_preset(preset, "planted-grid"), **changes), network, shape, dtype, count)
+                for name, changes in VARIANTS.items()
+            }
+            seconds = in_turns({name: lambda w=w: w.do(updates) for name, w in work.items()}, turns)  # type: ignore[misc]
+            at = f"{network}_{count}_actions"
+            figures[f"{at}_macros_ms"] = 1e3 * float(min(seconds["macros"])) / updates
+            for kind in ("matrix", "factors"):
+                figures.update(ratio(f"{at}_{kind}_over_macros", seconds[kind], seconds["macros"]))
+    return figures
+
+
+class _Updates:
+    """A learner with one batch that it learns from again and again."""
+
+    def __init__(self, config: TrainConfig, kind: Any, shape: tuple[int, ...], dtype: Any, actions: int):
+        config = config.resolved()
+        a, s = config.agent, config.similarity
+        network = QNetwork(kind, actions, a.num_atoms, a.hidden, a.dueling, a.noisy, s.embedding)
+        self._learner = Learner(network, a, s)
+        key = jax.random.PRNGKey(0)
+        states = jax.random.randint(key, (a.batch_size, *shape), 0, 2).astype(dtype)
+        ones = jnp.ones(a.batch_size)
+        transition = Transition(states, ones.astype(jnp.int32), ones, 0.9 * ones, states[::-1])
+        self._sample = Sample(transition, ones, jnp.arange(a.batch_size))
+        similarity = sim.start("constant", [[0]] * actions, 0.01, key, s.similarity_rank)
+        self._state = jax.jit(self._learner.init)(key, states[:1], similarity)
+        self._many = jax.jit(self._run, donate_argnums=0)
+        self.do(1)
+
+    def do(self, updates: int) -> None:
+        self._state = jax.block_until_ready(self._many(self._state, updates))
+
+    def _run(self, state: Any, updates: jax.Array) -> Any:
+        def update(_: Any, state: Any) -> Any:
+            key = jax.random.fold_in(jax.random.PRNGKey(1), state.updates)
+            return self._learner.update(state, self._sample, key, lambda: self._sample)[0]
+
+        return jax.lax.fori_loop(0, updates, update, state)

@@ -1,0 +1,64 @@
+"""Things timed in turns, so that whatever else the machine does falls on all of them alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from masp.config import TrainConfig
+
+
+def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np.ndarray]:
+    """[turns] seconds of each piece of work; all are done once per turn, the order alternating."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for turn in range(turns):
+        for name in list(work)[:: 1 if turn % 2 == 0 else -1]:
+            started = time.perf_counter()
+            work[name]()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: np.array(times) for name, times in seconds.items()}
+
+
+def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
+    """The median of the turns' ratios, and the interval of their middle 80 %, under keys that say so."""
+    ratios = slow / fast
+    return {
+        f"{name}_ratio": float(np.median(ratios)),
+        f"{name}_ratio_interval": [float(x) for x in np.quantile(ratios, [0.1, 0.9])],
+    }
+
+
+class Training:
+    """A loop past its compilation and its first steps, ready to be timed."""
+
+    def __init__(self, config: TrainConfig, iterations: int):
+        import jax
+
+        from masp.training.train import make_loop
+
+        self._wait: Callable[[Any], Any] = jax.block_until_ready
+        self._config, self._iterations = config.resolved(), iterations
+        self._loop, similarity = make_loop(self._config)
+        warm_up = self._config.agent.min_replay_steps // self.steps_per_iteration + 1
+        state = self._loop.run(self._loop.init([0], similarity), warm_up, False)
+        self._state = self._wait(self._loop.run(state, 2, True))
+
+    @property
+    def steps_per_iteration(self) -> int:
+        return self._config.num_envs * self._config.ticks_per_iteration
+
+    @property
+    def steps(self) -> int:
+        """Of one call."""
+        return self._iterations * self.steps_per_iteration
+
+    @property
+    def updates(self) -> int:
+        """Of one call."""
+        return self._iterations * self._config.updates_per_iteration
+
+    def __call__(self) -> None:
+        self._state = self._wait(self._loop.run(self._state, self._iterations, True))
