@@ -1,0 +1,76 @@
+"""Atari through envpool: the same game as through ale-py, and honest about what is not the same."""
+
+import numpy as np
+import pytest
+from vectors import assert_equal, play, stack
+
+from masp.environments import make_env
+from masp.errors import UserError
+from masp.mining.names import ALE_ACTIONS
+
+pytest.importorskip("ale_py")
+pytest.importorskip("envpool")
+
+FIRE = ALE_ACTIONS.index("FIRE")
+ENVPOOL = ("backend=envpool", "noops=1", "sticky=0")
+
+
+@pytest.mark.parametrize("game", ["Breakout", "Pong", "SpaceInvaders", "MsPacman", "Skiing"])
+def test_equals_the_other_backend_without_chance(game):
+    ours, theirs = make_env(game, ["noops=1", "sticky=0"], 2), make_env(game, ENVPOOL, 2)
+    assert ours.info == theirs.info
+    np.testing.assert_array_equal(ours.reset(0), theirs.reset(0))
+    actions = np.random.default_rng(2).integers(18, size=(120, 2))
+    one, other = stack(ours, actions), stack(theirs, actions)
+    assert not one.terminated.any()
+    assert_equal(one, other)
+
+
+def test_lives_and_ends_equal_the_other_backend():
+    for options in ((), ("max_frames=400",), ("life_loss=false",)):
+        ours, theirs = (
+            make_env("Breakout", ("noops=1", "sticky=0", *options)),
+            make_env("Breakout", (*ENVPOOL, *options)),
+        )
+        ours.reset(0)
+        theirs.reset(0)
+        one, other = (stack(env, np.full((260, 1), FIRE)) for env in (ours, theirs))
+        for name in ("reward", "terminated", "truncated", "life_lost"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+        ended = one.terminated | one.truncated
+        # envpool shows a lost game by its last frame but one; nothing is learned from it
+        np.testing.assert_array_equal(one.observation[~one.terminated], other.observation[~one.terminated])
+        assert ended.sum() >= 1
+        assert one.life_lost.sum() == (0 if "life_loss=false" in options else one.life_lost.sum())
+        assert one.terminated.any() == ("max_frames=400" not in options)
+
+
+def test_a_seed_repeats_from_the_start_of_a_run():
+    env = make_env("Breakout", ["backend=envpool", "max_frames=100"], 3)
+    first, actions, steps = play(env, 60, seed=1)
+    np.testing.assert_array_equal(env.reset(1), first)
+    assert_equal(stack(env, actions), steps)
+    _, _, other = play(env, 60, seed=2)
+    assert not np.array_equal(steps.observation, other.observation)
+
+
+def test_resuming_is_refused():
+    env = make_env("Breakout", ["backend=envpool"])
+    env.reset(0)
+    with pytest.raises(UserError, match="a run of Breakout with backend=envpool cannot be resumed"):
+        env.restore(0, env.snapshot())
+
+
+def test_mistakes_are_named(monkeypatch):
+    with pytest.raises(UserError, match="backend=envpool plays at least one no-op; give noops=1"):
+        make_env("Breakout", ["backend=envpool", "noops=0"])
+    with pytest.raises(UserError, match="num_envs must be at least 1, got 0"):
+        make_env("Breakout", ["backend=envpool"], 0)
+    with pytest.raises(RuntimeError, match="comes first"):
+        make_env("Breakout", ["backend=envpool"]).step(np.array([0]))
+    from importlib import util
+
+    find = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name, *rest: None if name == "envpool" else find(name, *rest))
+    with pytest.raises(UserError, match=r"backend=envpool needs the package envpool: pip install 'masp-rl\[envpool\]'"):
+        make_env("Breakout", ["backend=envpool"])
