@@ -8,5 +8,6 @@ def chunk_size(request, monkeypatch):
     """Run a test with chunks larger and smaller than the play."""
     monkeypatch.setattr("masp.mining.counting._WINDOWS_PER_CHUNK", request.param)
     monkeypatch.setattr("masp.mining.coverage._WINDOWS_PER_CHUNK", request.param)
+    monkeypatch.setattr("masp.mining.occurrences._WINDOWS_PER_CHUNK", request.param)
     monkeypatch.setattr("masp.mining.windows._ROWS_PER_CHUNK", request.param)
     return request.param

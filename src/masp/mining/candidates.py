@@ -26,6 +26,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def packed(self, rank: int) -> tuple[int, int]:
+        """The candidate at `rank` as a packed sequence and its length."""
+        return int(self.keys[rank]), int(self.lengths[rank])
+
     def sequence(self, rank: int) -> tuple[int, ...]:
         """The actions of the candidate at `rank`."""
         return tuple(self.alphabet.unpack(self.keys[rank : rank + 1], int(self.lengths[rank]))[0].tolist())

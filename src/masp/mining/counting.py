@@ -72,19 +72,19 @@ def _table_of(sorted_keys: np.ndarray, alphabet: Alphabet) -> Table:
     """Count equal neighbours, leaving out windows that start in a gap."""
     first_inside = alphabet.key_type.type(alphabet.base ** (alphabet.length - 1))
     keys = sorted_keys[np.searchsorted(sorted_keys, first_inside) :]
-    starts = _starts(keys)
+    starts = starts_of_runs(keys)
     return Table(keys[starts], np.diff(starts, append=len(keys)))
 
 
 def _summed(sorted_keys: np.ndarray, counts: np.ndarray) -> Table:
     """Add the counts of equal neighbours."""
-    starts = _starts(sorted_keys)
+    starts = starts_of_runs(sorted_keys)
     if not len(starts):
         return Table(sorted_keys, counts)
     return Table(sorted_keys[starts], np.add.reduceat(counts, starts))
 
 
-def _starts(sorted_keys: np.ndarray) -> np.ndarray:
+def starts_of_runs(sorted_keys: np.ndarray) -> np.ndarray:
     """Where each run of equal keys begins."""
     if not len(sorted_keys):
         return np.zeros(0, np.int64)

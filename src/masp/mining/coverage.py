@@ -6,70 +6,63 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from masp.mining.occurrences import Occurrences
 from masp.mining.windows import Alphabet
 
 _WINDOWS_PER_CHUNK = 1 << 20
 
 
-class CoverageIndex:
-    """Where every sequence occurs, and which rows the chosen ones have covered so far.
+class Coverage:
+    """Which rows are covered so far, and how many more a sequence would add.
 
-    Positions are kept in the order of the windows that start there (a suffix array cut at the longest length), so
-    the occurrences of any sequence are one slice. Each chunk of play has its own, which keeps the sort linear.
+    Rows are bits: what an occurrence adds is the number of bits that are still set in its part of a word.
     """
 
-    def __init__(self, alphabet: Alphabet, stream: np.ndarray, skip_constant: bool, ignore: int | None = None):
-        """Index all of `stream`.
-
-        Args:
-          alphabet: how windows are packed.
-          stream: symbols.
-          skip_constant: leave out constant windows, most of run-heavy play; ask for no constant run then.
-          ignore: an action whose rows do not count as play to cover.
-        """
-        self._alphabet = alphabet
-        self._chunks = [
-            _sorted_chunk(alphabet, stream, start, skip_constant) for start in range(0, len(stream), _WINDOWS_PER_CHUNK)
-        ]
-        self._all = stream != 0
+    def __init__(self, alphabet: Alphabet, stream: np.ndarray, occurrences: Occurrences, ignore: int | None = None):
+        """Nothing is covered; rows of the action `ignore` do not count as play to cover."""
+        self._occurrences, self._length = occurrences, alphabet.length
+        self._play = stream != 0
         if ignore is not None and ignore in alphabet.actions:
-            self._all &= stream != alphabet.pack((ignore,))
-        # _before[i]: rows not covered before position i
-        self._before = np.zeros(len(stream) + 1, np.int32 if len(stream) < 2**31 else np.int64)
+            self._play &= stream != alphabet.pack((ignore,))
+        # A word begins at every eighth row, so an occurrence may begin 7 bits into it.
+        bits = next(bits for bits in (16, 32, 64) if bits >= alphabet.length + 7)
+        self._type = np.dtype(f"uint{bits}").type
+        # _lowest[n]: the lowest n bits
+        self._lowest = np.array([(1 << n) - 1 for n in range(alphabet.length + 1)], self._type)
         self.forget()
 
-    def gain(self, key: int, length: int) -> int:
-        """How many rows this sequence would cover that are not covered yet."""
-        at = self._occurrences(key, length)
-        if not len(at):
-            return 0
-        ends = at + length
-        starts = at.copy()
-        np.maximum(starts[1:], ends[:-1], out=starts[1:])  # overlapping occurrences count once
-        return int((self._before[ends] - self._before[starts]).sum())
+    def gains(self, sequences: Sequence[tuple[int, int]]) -> list[int]:
+        """How many rows each (packed sequence, length) would cover that are not covered yet; each must occur."""
+        found = self._occurrences.find(sequences)
+        sizes = [len(at) for at in found]
+        ends = np.cumsum(sizes)
+        at = np.concatenate(found)
+        rows = np.repeat(self._lowest[[length for _, length in sequences]], sizes)
+        to_next = at[1:] - at[:-1]
+        to_next[ends[:-1] - 1] = self._length  # another sequence follows
+        close = np.flatnonzero(to_next < self._length)
+        rows[close] &= self._lowest[to_next[close]]  # rows of overlapping occurrences count once
+        rows &= self._words[at >> 3] >> (at & 7).astype(self._type)
+        added = np.cumsum(np.bitwise_count(rows), dtype=np.int64)
+        return np.diff(added[ends - 1], prepend=0).tolist()
 
     def cover(self, key: int, length: int) -> None:
         """Mark all rows of this sequence as covered."""
-        at = self._occurrences(key, length)
+        (at,) = self._occurrences.find([(key, length)])
         for offset in range(length):
             self._uncovered[at + offset] = False
-        np.cumsum(self._uncovered, out=self._before[1:])
+        self._pack()
 
     def forget(self) -> None:
         """Mark all rows as not covered."""
-        self._uncovered = self._all.copy()
-        np.cumsum(self._uncovered, out=self._before[1:])
+        self._uncovered = self._play.copy()
+        self._pack()
 
-    def _occurrences(self, key: int, length: int) -> np.ndarray:
-        """Positions where the sequence starts, ascending."""
-        low, high = self._alphabet.window_range(key, length)
-        found = [np.zeros(0, np.int64)]
-        for keys, positions in self._chunks:
-            start = np.searchsorted(keys, low, side="left")
-            stop = np.searchsorted(keys, high, side="right")
-            if stop > start:
-                found.append(np.sort(positions[start:stop]))
-        return np.concatenate(found)
+    def _pack(self) -> None:
+        packed = np.packbits(self._uncovered, bitorder="little").astype(self._type)
+        self._words = packed.copy()
+        for byte in range(1, self._words.itemsize):
+            self._words[:-byte] |= packed[byte:] * self._type(1 << 8 * byte)
 
 
 def measure(alphabet: Alphabet, stream: np.ndarray, sequences: Sequence[tuple[int, ...]]) -> tuple[float, float]:
@@ -93,21 +86,6 @@ def measure(alphabet: Alphabet, stream: np.ndarray, sequences: Sequence[tuple[in
                     pairs[at + offset] = True
     changes = (stream[1:] != stream[:-1]) & (stream[1:] != 0) & (stream[:-1] != 0)
     return _share(rows, stream != 0), _share(pairs[:-1], changes)
-
-
-def _sorted_chunk(
-    alphabet: Alphabet, stream: np.ndarray, start: int, skip_constant: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Packed windows that start in this chunk and in an episode, ascending, and where each starts."""
-    keys = alphabet.keys(stream[start : start + _WINDOWS_PER_CHUNK + alphabet.length - 1])
-    keep = stream[start : start + len(keys)] != 0
-    if skip_constant and len(keys) > 1:
-        keep[:-1] &= keys[:-1] != keys[1:]  # equal to its own shift: constant
-    at = np.flatnonzero(keep)
-    keys = keys[at]
-    order = np.argsort(keys)
-    positions = (start + at[order]).astype(np.int32 if len(stream) < 2**31 else np.int64)
-    return keys[order], positions
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> float:

@@ -14,9 +14,10 @@ from masp.actions import ActionSet, Macro
 from masp.errors import UserError
 from masp.mining.candidates import find_candidates
 from masp.mining.counting import Table, count_windows, merge
-from masp.mining.coverage import CoverageIndex
+from masp.mining.coverage import Coverage
 from masp.mining.episodes import UNKNOWN, Episodes
 from masp.mining.names import noop_action
+from masp.mining.occurrences import Occurrences
 from masp.mining.selection import Selection, by_coverage, by_frequency
 from masp.mining.settings import MiningSettings
 from masp.mining.sources import Source, in_memory, open_sources, require_same_actions
@@ -40,7 +41,7 @@ class Mined:
     streams: tuple[np.ndarray, ...]
     """Per source, the counted play as symbols."""
     tables: tuple[Table, ...]
-    """Per source, how often each window of the longest length occurs."""
+    """Per source, how often each window of the longest length occurs; constant ones may be left out if no macro is."""
 
 
 def mine_macros(
@@ -91,18 +92,21 @@ def mine(
     used = [episodes.every(settings.stride) for episodes in _chosen_episodes(sources, settings)]
     alphabet = Alphabet.over(used, settings.max_length)
     streams = [alphabet.stream(episodes) for episodes in used]
-    tables = []
-    for i, stream in enumerate(streams):
-        if progress:
-            progress("counting", i, len(streams))
-        tables.append(count_windows(alphabet, stream))
+    pooled = streams[0] if len(streams) == 1 else np.concatenate(streams)
+    occurrences = Occurrences(alphabet, pooled, not settings.keep_constant) if settings.diverse else None
+    if occurrences and len(streams) == 1:
+        tables = [occurrences.table]
+    else:
+        tables = []
+        for i, stream in enumerate(streams):
+            if progress:
+                progress("counting", i, len(streams))
+            tables.append(count_windows(alphabet, stream))
     candidates = find_candidates(alphabet, merge(tables), settings, noop)
     selection = Selection(candidates, settings, noop)
-    if settings.diverse:
-        stream = streams[0] if len(streams) == 1 else np.concatenate(streams)
-        ignore = None if settings.keep_noop else noop
-        index = CoverageIndex(alphabet, stream, skip_constant=not settings.keep_constant, ignore=ignore)
-        by_coverage(candidates, selection, index, progress and (lambda done, all_: progress("choosing", done, all_)))
+    if occurrences:
+        coverage = Coverage(alphabet, pooled, occurrences, None if settings.keep_noop else noop)
+        by_coverage(candidates, selection, coverage, progress and (lambda done, all_: progress("choosing", done, all_)))
     else:
         by_frequency(candidates, selection)
     macros = [Macro(candidates.sequence(r), count=int(candidates.counts[r])) for r in selection.ranks]

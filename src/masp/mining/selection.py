@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from masp.mining.candidates import Candidates
-from masp.mining.coverage import CoverageIndex
+from masp.mining.coverage import Coverage
 from masp.mining.effect import effect
 from masp.mining.settings import MiningSettings
 
 Progress = Callable[[int, int], None]
 """Called with (chosen so far, wanted)."""
+_BATCH = 16
 
 
 class Selection:
@@ -79,7 +80,7 @@ def by_frequency(candidates: Candidates, selection: Selection) -> None:
 
 
 def by_coverage(
-    candidates: Candidates, selection: Selection, index: CoverageIndex, progress: Progress | None = None
+    candidates: Candidates, selection: Selection, coverage: Coverage, progress: Progress | None = None
 ) -> None:
     """Offer, again and again, the candidate that covers most rows not covered yet; ties by rank.
 
@@ -88,28 +89,55 @@ def by_coverage(
     """
     left = np.ones(len(candidates), bool)
     while left.any() and not selection.full:
-        waiting = _best_bound_first(candidates, left)
-        upcoming = next(waiting, None)
-        heap: list[tuple[int, int, int]] = []  # (-gain or its bound, rank, number of covers when it was computed)
-        covers = 0
-        while not selection.full and (heap or upcoming):
-            while upcoming and (not heap or upcoming < heap[0][:2]):
-                heapq.heappush(heap, (*upcoming, -1))
-                upcoming = next(waiting, None)
-            bound, rank, computed = heapq.heappop(heap)
-            if computed < covers:
-                gain = index.gain(int(candidates.keys[rank]), int(candidates.lengths[rank]))
-                heapq.heappush(heap, (-gain, rank, covers))
-            elif bound == 0:
-                index.forget()
+        queue = _Queue(candidates, left)
+        while not selection.full and (best := queue.best(coverage)):
+            gain, rank = best
+            if gain == 0:
+                coverage.forget()
                 break
-            else:
-                left[rank] = False
-                if selection.offer(rank):
-                    index.cover(int(candidates.keys[rank]), int(candidates.lengths[rank]))
-                    covers += 1
-                    if progress:
-                        progress(len(selection.ranks), selection.wanted)
+            left[rank] = False
+            if selection.offer(rank):
+                coverage.cover(*candidates.packed(rank))
+                queue.now_old()
+                if progress:
+                    progress(len(selection.ranks), selection.wanted)
+
+
+class _Queue:
+    """Candidates by what they would add, of which at first only bounds are known."""
+
+    def __init__(self, candidates: Candidates, left: np.ndarray):
+        self._candidates = candidates
+        self._waiting = _best_bound_first(candidates, left)
+        self._upcoming = next(self._waiting, None)
+        self._heap: list[tuple[int, int, int]] = []  # (-gain or its bound, rank, age when it was computed)
+        self._age = 0
+
+    def now_old(self) -> None:
+        """Gains computed so far have become bounds."""
+        self._age += 1
+
+    def best(self, coverage: Coverage) -> tuple[int, int] | None:
+        """Take out (gain, rank) of the candidate that adds most."""
+        while top := self._top():
+            if top[2] == self._age:
+                heapq.heappop(self._heap)
+                return -top[0], top[1]
+            ranks = []
+            # Several at a time: most of the work is in the calls, and those next in line will mostly be needed.
+            while len(ranks) < _BATCH and (top := self._top()) and top[2] != self._age:
+                ranks.append(heapq.heappop(self._heap)[1])
+            gains = coverage.gains([self._candidates.packed(rank) for rank in ranks])
+            for gain, rank in zip(gains, ranks, strict=True):
+                heapq.heappush(self._heap, (-gain, rank, self._age))
+        return None
+
+    def _top(self) -> tuple[int, int, int] | None:
+        """The first of the heap, after all that might come before it were put there."""
+        while self._upcoming and (not self._heap or self._upcoming < self._heap[0][:2]):
+            heapq.heappush(self._heap, (*self._upcoming, -1))
+            self._upcoming = next(self._waiting, None)
+        return self._heap[0] if self._heap else None
 
 
 def _best_bound_first(candidates: Candidates, left: np.ndarray) -> Iterator[tuple[int, int]]:

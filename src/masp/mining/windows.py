@@ -12,12 +12,15 @@ or last digit tells that a sequence would cross the end of an episode.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from masp.errors import UserError
 from masp.mining.episodes import Episodes
 
+LONGEST = 57
+"""The longest sequence; more would fit into 64 bits only if a single action occurs."""
 _ROWS_PER_CHUNK = 1 << 20
 
 
@@ -30,12 +33,12 @@ class Alphabet:
     length: int
     """L, the longest sequence that is counted."""
 
-    @property
+    @cached_property
     def base(self) -> int:
         """Symbols and the gap."""
         return len(self.actions) + 1
 
-    @property
+    @cached_property
     def key_type(self) -> np.dtype:
         """The smaller of two unsigned types that holds a window; half the bytes sort almost twice as fast."""
         return np.dtype(np.uint32 if self.base**self.length <= 2**32 else np.uint64)
@@ -46,8 +49,8 @@ class Alphabet:
         used = [np.flatnonzero(_used(source.actions)) for source in sources]
         actions = np.unique(np.concatenate(used)) if used else np.zeros(0, np.int64)
         alphabet = cls(actions, length)
-        if alphabet.base**length > 2**64:
-            longest = max(n for n in range(1, 65) if alphabet.base**n <= 2**64)
+        longest = max(n for n in range(1, LONGEST + 1) if alphabet.base**n <= 2**64)
+        if length > longest:
             raise UserError(
                 f"max_length {length} is too long for play with {len(actions)} different actions; "
                 f"at most {longest} fit into the 64 bits that a sequence is packed in"
@@ -59,6 +62,7 @@ class Alphabet:
         dtype = np.min_scalar_type(self.base)
         number = np.zeros(int(self.actions.max(initial=0)) + 1, dtype)
         number[self.actions] = np.arange(1, self.base)
+        gapless = len(number) == len(self.actions)  # then a symbol is an action plus one, quicker than a look-up
         gap = self.length - 1
         stream = np.zeros(len(episodes.actions) + gap * episodes.count, dtype)
         ends = np.cumsum(episodes.lengths)
@@ -67,7 +71,8 @@ class Alphabet:
             row = int(ends[first] - episodes.lengths[first])
             last = max(first + 1, int(np.searchsorted(ends, row + _ROWS_PER_CHUNK, side="right")))
             lengths = episodes.lengths[first:last]
-            symbols = number[episodes.actions[row : int(ends[last - 1])]]
+            played = episodes.actions[row : int(ends[last - 1])]
+            symbols = played.astype(dtype) + dtype.type(1) if gapless else number[played]
             at = row + gap * first
             if last == first + 1:
                 stream[at : at + len(symbols)] = symbols
@@ -80,7 +85,7 @@ class Alphabet:
         """[M] packed windows of the M positions of `stream` that have all their L symbols."""
         packed: np.ndarray | None = None  # windows of the symbols taken so far
         taken = 0
-        power, width = stream.astype(self.key_type), 1  # windows of `width` symbols
+        power, width = stream, 1  # windows of `width` symbols
         for bit in bin(self.length)[:1:-1]:  # binary digits of L, lowest first: about 2 log2(L) passes, not L
             if bit == "1":
                 packed = power if packed is None else _join(packed, taken, power, width, self.base)
@@ -88,7 +93,7 @@ class Alphabet:
             if taken < self.length:
                 power, width = _join(power, width, power, width, self.base), 2 * width
         assert packed is not None
-        return packed
+        return packed.astype(self.key_type, copy=False)
 
     def pack(self, sequence: tuple[int, ...]) -> int:
         """The number of one sequence of actions, which must all occur."""
@@ -115,7 +120,9 @@ class Alphabet:
 def _join(left: np.ndarray, left_width: int, right: np.ndarray, right_width: int, base: int) -> np.ndarray:
     """Windows of `left_width + right_width` symbols from those of either width."""
     size = max(0, len(left) - right_width)
-    joined = left[:size] * left.dtype.type(base**right_width)
+    # The smallest type that holds them: what is moved through memory decides the speed.
+    joined = left[:size].astype(np.min_scalar_type(base ** (left_width + right_width) - 1))
+    joined *= joined.dtype.type(base**right_width)
     joined += right[left_width : left_width + size]
     return joined
 
@@ -123,5 +130,6 @@ def _join(left: np.ndarray, left_width: int, right: np.ndarray, right_width: int
 def _used(actions: np.ndarray) -> np.ndarray:
     """[largest + 1] whether each action occurs."""
     used = np.zeros(int(actions.max(initial=0)) + 1, bool)
-    used[actions] = True
+    for start in range(0, len(actions), _ROWS_PER_CHUNK):
+        used |= np.bincount(actions[start : start + _ROWS_PER_CHUNK], minlength=len(used)) > 0
     return used
