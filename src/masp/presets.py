@@ -74,6 +74,27 @@ PAPER_SF2: dict[str, Any] = {
     "frames": 500_000_000,
 }
 
+ATARI: dict[str, Any] = {
+    # Changes to the paper's Atari table, and why:
+    **PAPER_ATARI,
+    # one frame does not show which way anything moves
+    "stack": 4,
+    # noisy layers explore by themselves; a million steps of mostly random decisions would be 40 % of this budget
+    "epsilon_decay_steps": 100_000,
+    # 1.4 GB instead of 7
+    "replay_steps": 200_000,
+    "target_period_steps": 8_000,
+    # as in `minigrid`: the pull of the penalty grows with the number of actions; not measured on Atari
+    "penalty_weight": 0.03,
+    # an agent that waits for something greedily, as for the ball in Breakout, waits for the whole half hour
+    "eval_epsilon": 0.01,
+    "eval_episodes": 16,
+    "frames": 10_000_000,
+    "log_every_frames": 50_000,
+    "eval_every_frames": 500_000,
+    "checkpoint_every_frames": 1_000_000,
+}
+
 MINIGRID: dict[str, Any] = {
     # Changes to the paper's MiniGrid table, and why:
     **PAPER_MINIGRID,
@@ -126,6 +147,45 @@ PLANTED: dict[str, Any] = {
     "eval_episodes": 128,
 }
 
+MINATAR: dict[str, Any] = {
+    # "Revisiting Rainbow" (Obando-Ceron & Castro 2021), from its published configurations of the five games:
+    "learning_rate": 1e-4,
+    "adam_eps": 3.125e-4,
+    "max_gradient_norm": 0.0,
+    "batch_size": 32,
+    "gamma": 0.99,
+    "n_step": 3,
+    "num_atoms": 51,
+    "v_min": -100.0,
+    "v_max": 100.0,
+    "priority_exponent": 0.5,
+    "importance_start": 0.5,
+    "importance_end": 0.5,
+    "epsilon_start": 1.0,
+    "epsilon_end": 0.01,
+    "epsilon_decay_steps": 250_000,
+    "target_period_steps": 1_000,
+    "replay_steps": 100_000,
+    "min_replay_steps": 1_000,
+    "steps_per_update": 4,
+    "eval_epsilon": 0.001,
+    "frames": 10_000_000,
+    "noisy": False,
+    "hidden": 128,
+    # MASP is not part of that work; see docs/minatar.md
+    "penalty_weight": 0.03,
+    "embedding": 16,
+    "num_envs": 16,
+    "log_every_frames": 50_000,
+    "eval_every_frames": 250_000,
+    "eval_episodes": 64,
+}
+
+RETRO: dict[str, Any] = {
+    # `atari`, for other consoles; nothing was tuned on any of their games.
+    **ATARI,
+}
+
 GYMNASIUM: dict[str, Any] = {
     # A reasonable start for small tasks with vectors or images of one's own.
     "num_atoms": 1,
@@ -149,8 +209,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper-atari": PAPER_ATARI,
     "paper-minigrid": PAPER_MINIGRID,
     "paper-sf2": PAPER_SF2,
+    "atari": ATARI,
     "minigrid": MINIGRID,
     "planted": PLANTED,
+    "minatar": MINATAR,
+    "retro": RETRO,
     "gymnasium": GYMNASIUM,
 }
 

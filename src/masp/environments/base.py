@@ -8,12 +8,14 @@ out the real final observation before it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from jax import Array
 
 from masp.actions import ActionSet
+
+if TYPE_CHECKING:  # processes that hold one environment each do without JAX
+    from jax import Array
 
 ObservationKind = Literal["image", "planes", "minigrid", "minigrid-mission", "vector"]
 """`image`: bytes [H, W, C]; `planes`: few cells with 0/1 channels; `minigrid`: cells of codes, or with

@@ -9,7 +9,15 @@ import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from masp.environments import any_gymnasium, minigrid_family, planted_family
+from masp.environments import (
+    any_gymnasium,
+    atari_family,
+    minatar_family,
+    minigrid_family,
+    planted_family,
+    retro_family,
+    street_fighter_family,
+)
 from masp.environments.base import HostEnv, JaxEnv
 from masp.environments.family import Family, Option
 from masp.errors import UserError
@@ -19,7 +27,11 @@ if TYPE_CHECKING:
 
 FAMILIES: tuple[Family, ...] = (
     planted_family.FAMILY,
+    minatar_family.FAMILY,
     minigrid_family.FAMILY,
+    atari_family.FAMILY,
+    street_fighter_family.FAMILY,
+    retro_family.FAMILY,
     any_gymnasium.FAMILY,  # knows every id, so it comes last
 )
 

@@ -1,0 +1,66 @@
+"""Environments for tests of processes that hold them; these find them here by name."""
+
+import os
+import time
+
+import gymnasium
+import numpy as np
+
+from masp.errors import UserError
+from tape_env import TapeEnv
+
+
+class Unmakeable(TapeEnv):
+    def __init__(self):
+        raise UserError("this one needs a coin")
+
+
+class Failing(TapeEnv):
+    """Action 0 is harmless, 1 raises, 2 kills the process, 3 takes for ever."""
+
+    def __init__(self):
+        super().__init__([0.0] * 50, num_actions=4)
+
+    def step(self, action):
+        if action == 1:
+            raise RuntimeError("the tape is torn")
+        if action == 2:
+            os._exit(7)
+        if action == 3:
+            time.sleep(600)
+        return super().step(action)
+
+
+class Drifting(TapeEnv):
+    """Observes something else each time, whatever the seed."""
+
+    def _observe(self, action):
+        return np.array([self._steps, action, time.monotonic()], np.float32)
+
+
+class Drawing(TapeEnv):
+    """Draws the number that only this episode has."""
+
+    render_mode = "rgb_array"
+
+    def render(self):
+        return np.full((2, 2, 3), self._mark, np.float32)
+
+
+class Composite(gymnasium.Env):
+    """Observations that must be flattened."""
+
+    observation_space = gymnasium.spaces.Dict(
+        {"a": gymnasium.spaces.Discrete(3), "b": gymnasium.spaces.Box(0, 1, (2,))}
+    )
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self._observe(), {}
+
+    def step(self, action):
+        return self._observe(), 1.0, bool(self.np_random.random() < 0.2), False, {"life_lost": action == 1}
+
+    def _observe(self):
+        return {"a": int(self.np_random.integers(3)), "b": self.np_random.random(2).astype(np.float32)}

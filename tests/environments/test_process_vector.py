@@ -1,0 +1,196 @@
+"""Environments in processes: the same steps as side by side, and nothing left behind, whatever happens."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from odd_envs import Composite, Drawing, Drifting, Failing, Unmakeable
+from vectors import assert_equal, play, stack
+
+from masp.environments.gym_vector import GymVector
+from masp.environments.process_vector import ProcessError, ProcessVector
+from masp.errors import UserError
+from tape_env import TapeEnv
+
+INFO = GymVector(TapeEnv).info
+
+
+@pytest.fixture(scope="module")
+def shared():
+    vector = ProcessVector(TapeEnv, 2, INFO)
+    yield vector
+    vector.close()
+
+
+def test_the_same_steps_as_in_one_process(shared):
+    first, _, steps = play(shared, 60, seed=7)
+    expected_first, _, expected = play(GymVector(TapeEnv, 2), 60, seed=7)
+    np.testing.assert_array_equal(first, expected_first)
+    assert_equal(steps, expected)
+    assert steps.terminated.any()
+    assert steps.truncated.any()
+    assert [part.dtype for part in steps] == [part.dtype for part in expected]
+
+
+def test_flattened_observations_and_lost_lives():
+    expected = GymVector(Composite, 1)
+    vector = ProcessVector(Composite, 1, expected.info)
+    assert_equal(play(vector, 20)[2], play(expected, 20)[2])
+    vector.close()
+
+
+@pytest.mark.parametrize("ticks", [0, 1, 2, 5, 13, 40])
+def test_resumed_equals_uninterrupted(shared, ticks, tmp_path):
+    rng = np.random.default_rng(1)
+    shared.reset(5)
+    stack(shared, rng.integers(3, size=(ticks, 2))) if ticks else None
+    np.savez(tmp_path / "snapshot.npz", **shared.snapshot())
+    later = rng.integers(3, size=(30, 2))
+    uninterrupted = stack(shared, later)
+    shared.reset(6)  # somewhere else
+    with np.load(tmp_path / "snapshot.npz") as snapshot:
+        shared.restore(5, snapshot)
+        for key, value in shared.snapshot().items():
+            np.testing.assert_array_equal(value, snapshot[key])
+    assert_equal(stack(shared, later), uninterrupted)
+
+
+def test_snapshots_that_do_not_fit(shared):
+    play(shared, 5, seed=0)
+    snapshot = shared.snapshot()
+    with pytest.raises(UserError, match="holds 2 environments, but the run has 3"):
+        ProcessVector(TapeEnv, 3, INFO).restore(0, snapshot)
+    with pytest.raises(UserError, match="TapeEnv does not repeat an episode"):
+        shared.restore(1, snapshot)
+    drifting = ProcessVector(Drifting, 1, INFO)
+    play(drifting, 3)
+    with pytest.raises(UserError, match="TapeEnv does not repeat an episode"):
+        drifting.restore(0, drifting.snapshot())
+    drifting.close()
+
+
+def test_observations_are_the_callers_to_keep(shared):
+    first = shared.reset(0)
+    kept = first.copy()
+    shared.step(np.array([1, 1]))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_the_first_environment_can_be_seen(shared):
+    shared.reset(0)
+    assert shared.render() is None  # it was not made to
+    vector = ProcessVector(Drawing, 2, INFO)
+    first = vector.reset(0)
+    np.testing.assert_array_equal(vector.render(), np.full((2, 2, 3), first[0, 2]))
+    vector.close()
+
+
+def test_nothing_runs_before_a_reset():
+    vector = ProcessVector(TapeEnv, 2, INFO)
+    assert not vector._workers
+    with pytest.raises(RuntimeError, match="comes first"):
+        vector.step(np.array([0, 0]))
+    with pytest.raises(UserError, match="num_envs must be at least 1, got 0"):
+        ProcessVector(TapeEnv, 0, INFO)
+
+
+def test_closed_and_forgotten_vectors_leave_no_process(shared):
+    shared.reset(0)
+    others = {child.pid for child in multiprocessing.active_children()}
+    vector = ProcessVector(TapeEnv, 2, INFO)
+    first = vector.reset(3)
+    assert len(multiprocessing.active_children()) == len(others) + 2
+    vector.close()
+    assert {child.pid for child in multiprocessing.active_children()} == others
+    with pytest.raises(RuntimeError, match="comes first"):
+        vector.step(np.array([0, 0]))
+    np.testing.assert_array_equal(vector.reset(3), first)  # as good as new
+    del vector
+    gc.collect()
+    assert {child.pid for child in multiprocessing.active_children()} == others
+
+
+def test_mistakes_and_failures_reach_the_caller(shared):
+    shared.reset(0)
+    others = {child.pid for child in multiprocessing.active_children()}
+    with pytest.raises(UserError, match="this one needs a coin"):
+        ProcessVector(Unmakeable, 1, INFO).reset(0)
+    vector = ProcessVector(Failing, 2, INFO)
+    vector.reset(0)
+    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\) failed:(.|\n)*RuntimeError: the tape is torn"):
+        vector.step(np.array([0, 1]))
+    vector.reset(0)
+    with pytest.raises(ProcessError, match=r"environment 0 \(TapeEnv\): its process died with exit code 7"):
+        vector.step(np.array([2, 0]))
+    vector.reset(0)
+    os.kill(vector._workers[1].process.pid, signal.SIGKILL)
+    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\): its process died with exit code -9"):
+        for _ in range(3):
+            vector.step(np.array([0, 0]))
+    assert {child.pid for child in multiprocessing.active_children()} == others
+
+
+SCRIPT = """
+import sys, numpy as np
+from odd_envs import Failing
+from masp.environments import process_vector
+from masp.environments.gym_vector import GymVector
+from tape_env import TapeEnv
+process_vector.SECONDS_TO_END = 0.5
+if __name__ == "__main__":
+    vector = process_vector.ProcessVector(Failing, 2, GymVector(TapeEnv).info)
+    vector.reset(0)
+    try:
+        print(*[worker.process.pid for worker in vector._workers], flush=True)
+        while True:
+            vector.step(np.array([0, {action}]))
+    except KeyboardInterrupt:
+        print("stopped")
+"""
+
+
+def run_script(tmp_path, action):
+    """A process that steps environments for ever, in a group of its own; it, and the processes of these."""
+    (tmp_path / "script.py").write_text(SCRIPT.format(action=action))
+    path = os.pathsep.join(path for path in sys.path if path)
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        start_new_session=True,
+    )
+    return parent, [int(pid) for pid in parent.stdout.readline().split()]
+
+
+def wait_for_end(pids):
+    for _ in range(200):
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
+def test_processes_end_with_a_killed_parent(tmp_path):
+    parent, pids = run_script(tmp_path, action=0)
+    assert len(pids) == 2
+    parent.kill()
+    assert parent.communicate()[0] == ""
+    assert wait_for_end(pids)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
+def test_ctrl_c_stops_everything_without_a_word_from_the_processes(tmp_path):
+    parent, pids = run_script(tmp_path, action=3)  # one of them is in the middle of a step that never ends
+    os.killpg(parent.pid, signal.SIGINT)
+    out, err = parent.communicate(timeout=60)
+    assert (parent.returncode, out, err) == (0, "stopped\n", "")
+    assert wait_for_end(pids)
