@@ -20,8 +20,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("masp.cli.demo", "train three variants on a small task; table, curves and similarity map in minutes"),
     "train": ("masp.cli.train", "train an agent and write a run directory"),
     "eval": ("masp.cli.eval", "play a trained agent and report its score"),
+    "reproduce": ("masp.cli.reproduce", "run an experiment of the paper, at a scale of your choice"),
+    "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),
+    "results": ("masp.cli.results", "list what the results store holds"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
     "bench": ("masp.cli.bench", "measure speed, as ratios inside one run"),
+    "envs": ("masp.cli.envs", "list what can be trained on, what is missing and how to install it"),
     "mine": ("masp.cli.mine", "find macros in recorded play"),
     "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
 }

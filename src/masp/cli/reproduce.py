@@ -1,0 +1,100 @@
+"""Run an experiment of the paper, or its affordable twin, and print its table.
+
+  masp reproduce planted --scale smoke          minutes, to see that everything works
+  masp reproduce minatar-k --scale laptop       hours on two cores
+  masp reproduce atari --scale paper            prints the plan; --run or --ray runs it
+
+The plan and its estimated time come first. Finished trials are skipped, interrupted ones go on from their checkpoint:
+the command can be stopped and started again at any time, also several times at once on the same --store.
+
+experiments:
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from masp.errors import UserError
+from masp.experiments.catalogue import NAMES, TITLES
+from masp.experiments.experiment import SCALES
+
+__doc__ += "".join(f"  {name:<18}{TITLES[name]}\n" for name in NAMES)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", choices=NAMES, help="one of the experiments above")
+    parser.add_argument("--scale", choices=SCALES, default="smoke", help="how much to run (default: smoke)")
+    parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
+    parser.add_argument("--plan", "--dry-run", action="store_true", help="print the plan and stop")
+    parser.add_argument("--run", action="store_true", help="run the scale paper, which otherwise only prints its plan")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes on this machine (default: 1)")
+    parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto: start a local one")
+    parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
+    parser.add_argument("--gpus-per-trial", type=float, default=0.0, metavar="N", help="for Ray (default: 0)")
+    parser.add_argument("--cluster-cores", type=int, default=1024, metavar="N", help="estimate for so many cores too")
+    parser.add_argument("--figures", metavar="DIR", help="also draw the figures")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.jobs < 1:
+        raise UserError(f"--jobs must be at least 1, got {args.jobs}")
+    from masp.experiments.catalogue import experiment
+    from masp.experiments.plan import plan
+    from masp.experiments.reproduce import Where, reproduce, require_installed, summary
+    from masp.experiments.store import Store
+
+    store = Store(args.store)
+    planned = plan(experiment(args.name), args.scale)
+    figures = summary(planned, store, args.jobs)
+    shown = sys.stderr if args.json else sys.stdout
+    print(describe(figures, args.cluster_cores), file=shown, flush=True)
+    only_plan = args.plan or (args.scale == "paper" and not (args.run or args.ray))
+    if only_plan:
+        if args.json:
+            print(json.dumps({"plan": figures}))
+        elif not args.plan:
+            print("nothing was run: --run runs it here, --ray ADDRESS on a cluster")
+        return 0
+    require_installed(planned)
+    where = Where(args.jobs, args.ray, args.cpus_per_trial, args.gpus_per_trial)
+    failed = reproduce(planned, store, where, f"masp reproduce {args.name} --scale {args.scale}")
+    return _finish(args, store, failed)
+
+
+def describe(figures: dict[str, Any], cluster_cores: int) -> str:
+    """The plan in two or three lines."""
+    from masp.experiments.estimate import duration
+
+    text = (
+        f"{figures['experiment']}, scale {figures['scale']}: {figures['trials']:,} trials, {figures['runs']:,} runs, "
+        f"{figures['frames']:,} frames"
+    )
+    if figures["runs_left"] < figures["runs"]:
+        text += f"; {figures['runs_left']:,} runs left ({figures['frames_left']:,} frames)"
+    if figures["runs_left"]:
+        text += f"\nestimate: {duration(figures['seconds_left'])} with {figures['jobs']} process(es) of this machine"
+    if figures["scale"] == "paper":
+        seconds = figures["core_seconds_left"]
+        text += (
+            f"\n{seconds / 3600:,.0f} core hours; about {duration(seconds / cluster_cores)} on a cluster of "
+            f"{cluster_cores:,} such cores ({cluster_cores // 32} machines with 32 cores)"
+        )
+    return text
+
+
+def _finish(args: argparse.Namespace, store: Any, failed: dict[str, str]) -> int:
+    """Table, figures, and what went wrong."""
+    from masp.cli.table import figures, print_table, stored_table
+
+    table = stored_table(store, args.name, args.scale)
+    files = figures(store, table, args.figures) if args.figures else []
+    print_table(table, "json" if args.json else "text", files, **({"failed": failed} if args.json else {}))
+    for label, reason in failed.items():
+        print(f"masp reproduce: {label} failed: {reason}", file=sys.stderr)
+    if failed:
+        print(f"masp reproduce: {len(failed)} units failed; the same command tries them again", file=sys.stderr)
+    return 1 if failed else 0

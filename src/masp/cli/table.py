@@ -1,0 +1,86 @@
+"""Print the table of an experiment: what was run here, beside the paper's figures.
+
+masp table planted
+masp table minatar-k --markdown --figures figures/
+masp table atari                  without results: the paper's figures alone
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from masp.experiments.catalogue import NAMES
+from masp.experiments.experiment import SCALES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", choices=NAMES, help=", ".join(NAMES))
+    parser.add_argument("--scale", choices=SCALES, help="default: the largest of which something was run")
+    parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print one JSON object")
+    form.add_argument("--latex", action="store_true", help="print LaTeX")
+    form.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--figures", metavar="DIR", help="also draw the figures as PNG")
+
+
+def run(args: argparse.Namespace) -> int:
+    from masp.experiments.store import Store
+
+    store = Store(args.store)
+    table = stored_table(store, args.name, args.scale)
+    files = figures(store, table, args.figures) if args.figures else []
+    form = "markdown" if args.markdown else "latex" if args.latex else "text"
+    print_table(table, "json" if args.json else form, files)
+    return 0
+
+
+def stored_table(store: Any, name: str, scale: str | None) -> Any:
+    """The table of what the store holds; without results, the cells of the experiment with the paper's figures."""
+    from masp.analysis.paper import paper_remarks
+    from masp.analysis.tables import build
+    from masp.experiments.catalogue import experiment
+    from masp.experiments.plan import plan
+    from masp.experiments.reproduce import plan_data
+
+    records = store.records()
+    data = _stored_plan(store, name, scale)
+    notes = []
+    if data is None:
+        data = plan_data(plan(experiment(name), scale or "paper"))  # type: ignore[arg-type]
+        notes.append(f"nothing was run yet: masp reproduce {name} --scale smoke")
+    elif data != plan_data(plan(experiment(name), data["scale"])):
+        notes.append(f"the definition of {name} has changed since; the table shows what was run")
+    notes += paper_remarks(data["paper_table"])
+    notes += [f"{where}: {reason}" for where, reason in store.problems.items()]
+    return build(data, records, tuple(notes))
+
+
+def _stored_plan(store: Any, name: str, scale: str | None) -> dict[str, Any] | None:
+    for candidate in [scale] if scale else reversed(SCALES):
+        data: dict[str, Any] | None = store.read_plan(name, candidate)
+        if data is not None:
+            return data
+    return None
+
+
+def figures(store: Any, table: Any, folder: str) -> list[Path]:
+    """Draw what belongs to the table."""
+    from masp.analysis.experiment_figures import draw
+
+    return draw(table, store.records(), store.path, Path(folder))
+
+
+def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
+    """To standard output."""
+    from masp.analysis.render import render
+
+    if form == "json":
+        print(json.dumps({**table.to_json(), "figures": [str(file) for file in files], **more}))
+        return
+    print(render(table, form))  # type: ignore[arg-type]
+    for file in files:
+        print(f"figure: {file}")

@@ -1,0 +1,37 @@
+"""What can be done about the similarity: the claim, and what must stand beside it.
+
+`uniform` and `random` have the size that the learned similarity starts with, so that freezing is all that differs from
+`masp`; `overlap`, `truth` and `transfer` are similarities in their own right and keep their size.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FROZEN: dict[str, Any] = {"variant": "masp", "learn_similarity": False}
+
+CONTROLS: dict[str, dict[str, Any]] = {
+    # name: what it changes in the configuration
+    "rainbow": {"variant": "rainbow"},
+    "macros": {"variant": "macros"},
+    "uniform": {**_FROZEN, "similarity_start": "constant"},
+    "random": {**_FROZEN, "similarity_start": "random"},
+    "overlap": {**_FROZEN, "similarity_start": "overlap", "similarity_start_value": 1.0},
+    "masp": {"variant": "masp", "learn_similarity": True},
+    "truth": _FROZEN,
+    "transfer": _FROZEN,
+}
+
+MEANINGS = {
+    "rainbow": "primitives only",
+    "macros": "macros, no penalty",
+    "uniform": "penalty, all pairs equally similar, fixed",
+    "random": "penalty, random similarity, fixed",
+    "overlap": "penalty, common subsequences of the macros as similarity, fixed",
+    "masp": "penalty, similarity learned",
+    "truth": "penalty, the true groups as similarity, fixed",
+    "transfer": "penalty, similarity of another task, fixed",
+}
+
+COMPARED = ("rainbow", "macros", "uniform", "random", "overlap", "masp")
+"""What every experiment compares; `truth` comes on top where it is known."""

@@ -1,0 +1,87 @@
+"""What a person sees while units run: a bar for all and one for each that runs; without a terminal, lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from masp.experiments.estimate import Speeds, duration, seconds_of
+from masp.experiments.plan import Unit
+from masp.experiments.work import Outcome
+
+
+class Display:
+    """A `Watcher` that prints to standard error."""
+
+    def __init__(self, units: Sequence[Unit], speeds: Speeds, jobs: int):
+        self._console = Console(stderr=True)
+        self._cost = {unit.id: seconds_of(unit, speeds) for unit in units}
+        self._left = dict(self._cost)
+        self._jobs, self._began, self._ended = max(jobs, 1), time.monotonic(), 0
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[shown]}"),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._all = self._bars.add_task("all trials", total=max(sum(self._cost.values()), 1.0), shown="")
+        self._lines: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Display:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bars.stop()
+
+    def progress(self, unit: Unit, said: dict[str, Any]) -> None:
+        """Frames done of one unit."""
+        if not said:
+            return
+        done, total = said["frames"], max(said["total"], 1)
+        if unit.id not in self._lines:
+            self._lines[unit.id] = self._bars.add_task(_short(unit.label), total=total, shown="")
+        shown = f"{said['doing']} {done:,}/{total:,}"
+        for name in ("success", "return"):
+            if said.get(name) is not None:
+                shown += f"  {name} {said[name]:.3g}"
+                break
+        self._bars.update(self._lines[unit.id], completed=min(done, total), total=total, shown=shown)
+        self._left[unit.id] = self._cost[unit.id] * (1 - min(done / total, 1.0))
+        self._update_all()
+
+    def ended(self, unit: Unit, outcome: Outcome) -> None:
+        """One unit less."""
+        self._ended += 1
+        self._left[unit.id] = 0.0
+        if unit.id in self._lines:
+            self._bars.remove_task(self._lines.pop(unit.id))
+        self._update_all()
+        word = "done" if outcome.state == "done" else f"FAILED: {outcome.message}"
+        seeds = f"seed{'s' if len(unit.seeds) > 1 else ''} {', '.join(map(str, unit.seeds))}"
+        self._console.print(
+            f"\\[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {word}; {self._remaining()}", highlight=False
+        )
+
+    def _update_all(self) -> None:
+        done = sum(self._cost.values()) - sum(self._left.values())
+        shown = f"{self._ended}/{len(self._cost)} units, {self._remaining()}"
+        self._bars.update(self._all, completed=done, shown=shown)
+
+    def _remaining(self) -> str:
+        """Time left: the estimate, corrected by how it went so far."""
+        done, left = sum(self._cost.values()) - sum(self._left.values()), sum(self._left.values())
+        elapsed = time.monotonic() - self._began
+        rate = done / elapsed if elapsed > 30 and done > 0 else float(self._jobs)
+        return f"about {duration(left / rate)} left"
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 48 else label[:47] + "…"

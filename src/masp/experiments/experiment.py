@@ -1,0 +1,52 @@
+"""An experiment: the cells of one table, each with the trial that fills it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from masp.experiments.trial import Trial
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure of a table."""
+
+    row: tuple[str, ...]
+    """What the row is about, for example ("Breakout", "64")."""
+    column: str
+    """Mostly the control."""
+    trial: Trial
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table of the paper, or of its affordable twin."""
+
+    name: str
+    title: str
+    measure: Literal["return", "success"]
+    """Which evaluation figure is reported."""
+    row_names: tuple[str, ...]
+    """What the parts of a row are, for example ("game", "macros")."""
+    cells: Callable[[Scale], list[Cell]]
+    paper_table: str = ""
+    """The paper's table that stands beside ours; empty: the paper has none."""
+    notes: dict[Scale, str] | None = None
+    """What a reader must know of a scale, for example that a stand-in was played."""
+    kind: Literal["bars", "lines", "matrix"] = "bars"
+    """How the table is drawn: `lines` over the last part of the row, `matrix` of rows and columns."""
+
+
+def cells_of(rows: dict[tuple[str, ...], dict[str, Trial]]) -> list[Cell]:
+    """Rows of columns of trials as a list of cells."""
+    return [Cell(row, column, trial) for row, trials in rows.items() for column, trial in trials.items()]
+
+
+def options(**values: Any) -> tuple[tuple[str, Any], ...]:
+    """Overrides of a trial, in the order that makes equal ones equal."""
+    return tuple(sorted(values.items()))

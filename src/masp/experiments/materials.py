@@ -1,0 +1,117 @@
+"""What a trial needs before it can train: its macro file, its similarity, and the settings that a sweep chose."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from masp.actions import ActionSet
+from masp.bundle import Bundle, save_bundle
+from masp.environments import make_env
+from masp.errors import UserError
+from masp.experiments.identity import macro_id, trial_id
+from masp.experiments.play import play
+from masp.experiments.scores import mean_score
+from masp.experiments.store import Store
+from masp.experiments.trial import MacroSet, Play, Trial
+from masp.mining import mine_macros
+from masp.mining.noise import corrupt
+from masp.training.run import load_run
+from masp.training.run_dir import RunDir
+
+
+def prepare(trial: Trial, seeds: Sequence[int], store: Store) -> dict[str, Any]:
+    """Fields of the configuration that point at what was prepared; everything is made at most once."""
+    fields: dict[str, Any] = dict(chosen_settings(trial, store))
+    if trial.control == "rainbow":
+        return fields
+    if trial.source is not None:
+        (seed,) = seeds
+        source_seed = trial.source.seeds[trial.seeds.index(seed)]
+        run = RunDir(store.run_dir_of(trial_id(trial.source), source_seed))
+        if not run.bundle_file.exists():
+            raise UserError(f"{run.bundle_file} is gone, which {trial.env} takes its similarity from; restore it")
+        fields["bundle"] = str(run.bundle_file)
+    elif trial.control == "truth":
+        fields["bundle"] = str(_truth_file(trial, store))
+    elif trial.macros is not None:
+        fields["macros"] = str(_macro_file(trial.macros, trial, store))
+    return fields
+
+
+def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:
+    """What the sweep found best on its own seeds, earlier candidates first among equals; {} without a sweep."""
+    candidates = trial.candidates()
+    if not candidates:
+        return {}
+    records = store.records()
+    means = [mean_score([records[trial_id(candidate), seed] for seed in candidate.seeds]) for candidate in candidates]
+    best = candidates[int(np.argmax(means))]
+    swept = ("penalty_weight", "meta_learning_rate") if trial.sweep.meta_learning_rate else ("penalty_weight",)  # type: ignore[union-attr]
+    return {name: dict(best.overrides)[name] for name in swept}
+
+
+def _truth_file(trial: Trial, store: Store) -> Path:
+    """A bundle in which actions are alike exactly if they are of the same group."""
+    info = make_env(trial.env, trial.env_options).info
+    if info.groups is None:
+        raise UserError(f"{trial.env} has no known groups, so there is no true similarity")
+    file = store.bundle_file(f"truth-{trial_id(trial)}")
+    truth = (info.groups[:, None] == info.groups[None, :]).astype(np.float32)
+    _once(file, lambda partial: save_bundle(partial, Bundle(info.actions, truth)))
+    return file
+
+
+def _macro_file(macros: MacroSet, trial: Trial, store: Store) -> Path:
+    file = store.macro_file(macro_id(macros, trial.env, trial.env_options))
+
+    def make(partial: Path) -> None:
+        actions = make_env(trial.env, trial.env_options).info.actions
+        if macros.play is not None:
+            actions = _mined(macros, macros.play, actions, store)
+        corrupt(actions, macros.noise, macros.noise_seed).save(partial)
+
+    _once(file, make)
+    return file
+
+
+def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> ActionSet:
+    """Macros of recorded play, for the primitives of the environment's own set."""
+    play_or_files: Any = list(source.files)
+    if source.agent is not None:
+        seed = source.agent.seeds[0]
+        run = load_run(store.run_dir_of(trial_id(source.agent), seed))
+        play_or_files = [episode.actions for episode in play(run, source.steps, source.epsilon, seed)]
+    found = mine_macros(
+        play_or_files,
+        macros.k,
+        macros.min_length,
+        macros.max_length,
+        source.stride,
+        literal=macros.literal,
+        num_primitives=own.num_primitives,
+        primitive_names=own.primitive_names,
+        env_id=own.env_id,
+    )
+    if len(found.macros) < macros.k:
+        raise UserError(
+            f"only {len(found.macros)} of {macros.k} macros were found in the play of {own.env_id}; play more"
+        )
+    return found
+
+
+def _once(file: Path, make: Any) -> None:
+    """Make a file whole, unless it is there; two processes may both make it, and one of the equal results stays."""
+    if file.exists():
+        return
+    partial = file.with_name(f"{file.stem}-{secrets.token_hex(4)}.partial{file.suffix}")
+    try:
+        make(partial)
+        os.replace(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)

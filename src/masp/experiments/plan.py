@@ -1,0 +1,98 @@
+"""From the cells of an experiment to units of work in an order that can run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from masp.experiments import trial as trials
+from masp.experiments.experiment import Cell, Experiment, Scale
+from masp.experiments.identity import trial_id
+from masp.experiments.trial import Trial
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What one process runs without a break: one trial with one seed, or with all of them together."""
+
+    trial: Trial
+    trial_id: str
+    seeds: tuple[int, ...]
+    label: str
+    """What people read in progress and listings."""
+    needs: tuple[tuple[str, int], ...]
+    """Trial ids and seeds whose records must exist before this can start."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.trial_id}-{'-'.join(map(str, self.seeds))}"
+
+    @property
+    def frames(self) -> int:
+        """Over all seeds."""
+        return self.trial.frames * len(self.seeds)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment at one scale."""
+
+    experiment: Experiment
+    scale: Scale
+    cells: tuple[Cell, ...]
+    units: tuple[Unit, ...]
+    """Every unit comes after those that it needs."""
+
+    @property
+    def trials(self) -> int:
+        return len({unit.trial_id for unit in self.units})
+
+
+def plan(experiment: Experiment, scale: Scale) -> Plan:
+    """All that must run for a table."""
+    cells = tuple(experiment.cells(scale))
+    units: dict[str, Unit] = {}
+    for cell in cells:
+        _add(units, cell.trial, " ".join((*cell.row, cell.column)))
+    return Plan(experiment, scale, cells, tuple(units.values()))
+
+
+def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
+    """Add the units of `trial`, after those that it needs."""
+    for candidate in trial.candidates():
+        settings = " ".join(f"{value:g}" for _, value in candidate.overrides if isinstance(value, float))
+        _add(units, candidate, f"{label}, candidate {settings}")
+    for needed in trial.needs():
+        _add(units, needed, f"{label}, its source")
+    for unit in units_of(trial, label):
+        units.setdefault(unit.id, unit)
+
+
+def units_of(trial: Trial, label: str) -> list[Unit]:
+    """The units of one trial."""
+    groups: Iterable[tuple[int, ...]] = [trial.seeds] if trial.together else [(seed,) for seed in trial.seeds]
+    found_id = trial_id(trial)
+    return [Unit(trial, found_id, seeds, label, _needs(trial, seeds)) for seeds in groups]
+
+
+def _needs(trial: Trial, seeds: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+    needs = [(trial_id(candidate), seed) for candidate in trial.candidates() for seed in candidate.seeds]
+    if trial.source is not None:
+        needs += [(trial_id(trial.source), trial.source.seeds[trial.seeds.index(seed)]) for seed in seeds]
+    if trial.macros is not None and trial.macros.play is not None and trial.macros.play.agent is not None:
+        agent = trial.macros.play.agent
+        needs.append((trial_id(agent), agent.seeds[0]))
+    return tuple(needs)
+
+
+def unit_to_json(unit: Unit) -> dict[str, Any]:
+    """The unit as JSON values, to send it to another process."""
+    return {"trial": trials.to_json(unit.trial), "seeds": list(unit.seeds), "label": unit.label}
+
+
+def unit_from_json(data: dict[str, Any]) -> Unit:
+    """The inverse of `unit_to_json`."""
+    trial = trials.from_json(data["trial"])
+    seeds = tuple(data["seeds"])
+    return Unit(trial, trial_id(trial), seeds, data["label"], _needs(trial, seeds))

@@ -1,0 +1,78 @@
+"""Run directories that a killed process left, made fit to go on from.
+
+Training writes each seed's files one after the other, so a kill can fall between them. Here is decided what is still
+usable: all seeds of a unit go on from checkpoints of the same tick, or all start anew; never a mixture.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors
+
+from masp.config import TrainConfig, to_flat
+from masp.experiments.identity import IGNORED
+from masp.training.run_dir import RunDir, read_json, write_json
+
+
+def all_finished(runs: Sequence[RunDir]) -> bool:
+    """Whether training of all seeds came to its end."""
+    return all(run.finished for run in runs)
+
+
+def make_resumable(runs: Sequence[RunDir], config: TrainConfig) -> bool:
+    """Put the run directories of a unit in order; whether there is something to go on from."""
+    for run in runs:
+        if run.path.exists() and not run.config_file.exists():
+            shutil.rmtree(run.path)  # killed before training began
+        elif run.path.exists():
+            run.summary_file.unlink(missing_ok=True)  # written again when all seeds are done
+            _refresh_config(run, config, len(runs) > 1)
+            _mend_metrics(run)
+    ticks = [_tick(run.checkpoint_file) for run in runs]
+    if len(set(ticks)) > 1:  # killed while checkpoints were written
+        for run in runs:
+            run.checkpoint_file.unlink(missing_ok=True)
+    return any(run.config_file.exists() for run in runs)
+
+
+def _refresh_config(run: RunDir, config: TrainConfig, several: bool) -> None:
+    """What changes no result may differ from when the run began: the store may have been moved since."""
+    flat = to_flat(config)
+    flat["out"] = f"{config.out}/{run.path.name}" if several else config.out
+    kept = {name: flat[name] for name in IGNORED if name != "seed"}
+    write_json(run.config_file, {**read_json(run.config_file), **kept})
+
+
+def _tick(checkpoint: Path) -> int | None:
+    """When a checkpoint was made; None: there is none that can be read."""
+    try:
+        with safetensors.safe_open(checkpoint, "np") as file:
+            return int(file.get_tensor(".agent.tick"))
+    except (OSError, safetensors.SafetensorError):
+        return None
+
+
+def _mend_metrics(run: RunDir) -> None:
+    """Rows are rewritten when training resumes; a kill during that must not lose them, so a copy is kept."""
+    copy = run.path / "metrics.kept.jsonl"
+    rows = {row["frames"]: row for file in (copy, run.metrics_jsonl) for row in _whole_rows(file)}
+    text = "".join(json.dumps(rows[frames]) + "\n" for frames in sorted(rows))
+    for file in (copy, run.metrics_jsonl):
+        partial = file.with_name(file.name + ".partial")
+        partial.write_text(text)
+        partial.replace(file)
+
+
+def _whole_rows(file: Path) -> list[dict[str, Any]]:
+    rows = []
+    for line in file.read_text().splitlines() if file.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
