@@ -49,37 +49,52 @@ def variables(health=176, enemy_health=176, matches_won=0, enemy_matches_won=0):
     }
 
 
+def over(rounds, **values):
+    """Whether the episode ends in this state; points go through untouched."""
+    reward, lost = rounds.judge(variables(**values), 300.0)
+    assert reward == 300.0
+    return lost
+
+
 def test_rounds_by_hand():
     rounds = Rounds()
     rounds.begin(variables())
-    assert not rounds.over(variables(health=3))
-    assert not rounds.over(variables(enemy_health=-1))  # the opponent is down, the count comes later
-    assert not rounds.over(variables(enemy_health=-1, matches_won=1))
+    assert not over(rounds, health=3)
+    assert not over(rounds, enemy_health=-1)  # the opponent is down, the count comes later
+    assert not over(rounds, enemy_health=-1, matches_won=1)
     assert rounds.won == 1
-    assert not rounds.over(variables(matches_won=1))  # the second round
-    assert not rounds.over(variables(matches_won=2))  # won by time
+    assert not over(rounds, matches_won=1)  # the second round
+    assert not over(rounds, matches_won=2)  # won by time
     assert rounds.won == 2
-    assert not rounds.over(variables())  # the next opponent: the game counts from 0 again
-    assert not rounds.over(variables(matches_won=1))
+    assert not over(rounds)  # the next opponent: the game counts from 0 again
+    assert not over(rounds, matches_won=1)
     assert rounds.won == 3
-    assert not rounds.over(variables(health=0, matches_won=1))  # nearly
-    assert rounds.over(variables(health=-1, matches_won=1))
+    assert not over(rounds, health=0, matches_won=1)  # nearly
+    assert over(rounds, health=-1, matches_won=1)
     assert rounds.won == 3
     rounds.begin(variables())
     assert rounds.won == 0
-    assert rounds.over(variables(enemy_matches_won=1))  # lost by time
+    assert over(rounds, enemy_matches_won=1)  # lost by time
     rounds.begin(variables())
-    assert rounds.over(variables(health=-1, enemy_health=-1, matches_won=1, enemy_matches_won=1))
+    assert over(rounds, health=-1, enemy_health=-1, matches_won=1, enemy_matches_won=1)
     assert rounds.won == 0
     rounds.begin(variables(matches_won=1, enemy_matches_won=1))  # a state in the middle of a fight
-    assert not rounds.over(variables(matches_won=1, enemy_matches_won=1))
+    assert not over(rounds, matches_won=1, enemy_matches_won=1)
 
 
 def test_rounds_take_the_last_byte_of_the_opponents_count():
     rounds = Rounds()
     rounds.begin(variables())
-    assert not rounds.over(variables(enemy_matches_won=0x01020300))
-    assert rounds.over(variables(enemy_matches_won=0x01020301))
+    assert not over(rounds, enemy_matches_won=0x01020300)
+    assert over(rounds, enemy_matches_won=0x01020301)
+
+
+def test_rounds_can_be_the_reward():
+    rounds = Rounds("rounds")
+    rounds.begin(variables())
+    counts = [0, 0, 1, 1, 2, 0, 0, 1]
+    assert [rounds.judge(variables(matches_won=count), 300.0)[0] for count in counts] == [0, 0, 1, 0, 1, 0, 0, 1]
+    assert rounds.judge(variables(health=-1, matches_won=2), 300.0) == (0.0, True)
 
 
 def test_the_initial_state_is_where_the_addresses_say(game):
@@ -180,9 +195,11 @@ def test_states_and_characters(integrations):
         make_env("street-fighter", [given, "character=Ken"])
     with pytest.raises(UserError, match="give state or character, not both"):
         make_env("street-fighter", [given, "character=Ryu", "state=Champion.Level1.RyuVsGuile"])
+    with pytest.raises(UserError, match="option reward must be score or rounds, got 'fame'"):
+        make_env("street-fighter", [given, "reward=fame"])
     with pytest.raises(UserError, match="there is no such folder"):
         make_env("street-fighter", ["integrations=no-such-folder"])
-    with pytest.raises(UserError, match="has no option 'colour'; it has combos, state, character, noops"):
+    with pytest.raises(UserError, match="has no option 'colour'; it has combos, state, character, reward, noops"):
         make_env("street-fighter", ["colour=1"])
 
 
@@ -232,7 +249,9 @@ def test_the_environment_is_the_papers_table(integrations):
     info = make_env("street-fighter", [f"integrations={integrations}"]).info
     assert (info.observation_shape, info.observation_kind) == ((128, 128, 3), "image")
     assert (info.frames_per_step, info.max_episode_steps, info.actions.num_primitives) == (2, 18_000, 15)
-    assert {name: len(info.actions.sequence(15 + i)) for i, name in enumerate(["crouch-lp"])} == {"crouch-lp": 2}
+    assert info.actions.names[15] == "crouch-lp"  # set I
+    assert info.success_above is None
+    assert make_env("street-fighter", [f"integrations={integrations}", "reward=rounds"]).info.success_above == 0.0
     assert stated_options("street-fighter", ()) == ("combos=I",)
     family = family_of(GAME)
     assert (family.name, family.package, family.extra) == ("Street Fighter II", "stable_retro", "retro")

@@ -1,7 +1,7 @@
 """One game of stable-retro as a Gymnasium environment: a choice of buttons held for some frames, images of one size.
 
-What a choice of buttons means is the matter of `Controls`, when an episode is over that of `Rules`; Street Fighter has
-its own of both.
+What a choice of buttons means is the matter of `Controls`, rewards and ends are that of `Rules`; Street Fighter has its
+own of both.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class RetroGame(gymnasium.Env):
         return self._setting.view.of(picture), dict(self._variables)
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Hold the buttons of `action`; the reward is what the integration pays, summed over the frames."""
+        """Hold the buttons of `action`; rewards are summed over the frames."""
         mask = self._mask(self._controls.press(int(action), self._variables))
         reward = 0.0
         for _ in range(self._setting.repeat):
             picture, paid, ended, _, self._variables = self.retro.step(mask)
-            reward += float(paid)
-            ended = self._rules.over(self._variables) or ended
+            earned, over = self._rules.judge(self._variables, float(paid))
+            reward, ended = reward + earned, ended or over
             if ended:
                 break
         self._steps += 1

@@ -1,4 +1,4 @@
-"""What actions mean to a game of stable-retro, and when its episodes end."""
+"""What actions mean to a game of stable-retro, what it pays, and when its episodes end."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ class Controls(Protocol):
 
 
 class Rules(Protocol):
-    """When an episode ends, besides where the integration says so."""
+    """What a frame pays, and when an episode ends besides where the integration says so."""
 
     memory: list[int]
     """All that it remembers of the episode."""
 
     def begin(self, variables: Variables) -> None: ...
 
-    def over(self, variables: Variables) -> bool:
-        """Whether the frame that led to this state was the last; called once for every frame."""
+    def judge(self, variables: Variables, paid: float) -> tuple[float, bool]:
+        """The reward of the frame that led to this state, and whether it was the last; called for every frame.
+
+        Args:
+          paid: what the integration pays for it.
+        """
         ...
 
 
@@ -59,7 +63,7 @@ class ButtonChoices:
 
 
 class AsIntegrated:
-    """An episode ends where the integration says so."""
+    """An episode pays what the integration pays, and ends where that says so."""
 
     def __init__(self) -> None:
         self.memory: list[int] = []
@@ -67,5 +71,5 @@ class AsIntegrated:
     def begin(self, variables: Variables) -> None:
         pass
 
-    def over(self, variables: Variables) -> bool:
-        return False
+    def judge(self, variables: Variables, paid: float) -> tuple[float, bool]:
+        return paid, False

@@ -32,7 +32,9 @@ class Rounds:
     anew with every opponent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pays: str = "score") -> None:
+        """`pays`: `score`, the points as they come, or `rounds`, 1 for every round won."""
+        self._pays_score = pays == "score"
         self.memory = [0, 0, 0]
 
     @property
@@ -43,13 +45,13 @@ class Rounds:
     def begin(self, variables: Variables) -> None:
         self.memory = [*_counts(variables), 0]
 
-    def over(self, variables: Variables) -> bool:
-        ours, theirs, won = self.memory
+    def judge(self, variables: Variables, paid: float) -> tuple[float, bool]:
+        ours, theirs, before = self.memory
         our_count, their_count = _counts(variables)
         lost = variables["health"] < 0 or their_count > theirs
-        won += our_count > ours and not lost
+        won = before + int(our_count > ours and not lost)
         self.memory = [our_count, their_count, won]
-        return lost
+        return paid if self._pays_score else float(won - before), lost
 
 
 def _counts(variables: Variables) -> tuple[int, int]:
@@ -63,6 +65,7 @@ def make_street_fighter(
     combos: str = "I",
     state: str = "",
     character: str = "",
+    reward: str = "score",
     noops: int = 10,
     max_steps: int = 18_000,
     integrations: str = "",
@@ -73,10 +76,14 @@ def make_street_fighter(
       combos: `I` or `II`, which macros the environment brings.
       state: where fights begin: a state's name, several by `*`, or the path of state files; empty: Ryu against Guile.
       character: who fights; short for all states named `*.CHARACTERVs*`.
+      reward: `score`, the game's points as they come, or `rounds`, 1 for every round won; then an episode with a round
+        won is a success.
       noops: an episode begins after 0 to so many steps without buttons (paper: 10).
       max_steps: steps after which an episode is cut (paper: 18,000).
       integrations: a folder with games of one's own, looked at before those of stable-retro.
     """
+    if reward not in ("score", "rounds"):
+        raise UserError(f"{env_id}: option reward must be score or rounds, got {reward!r}")
     if character and state:
         raise UserError(f"{env_id}: give state or character, not both")
     actions = combo_actions(combos, env_id)
@@ -91,6 +98,7 @@ def make_street_fighter(
         observation_kind="image",
         actions=actions,
         frames_per_step=REPEAT,
+        success_above=0.0 if reward == "rounds" else None,  # how many points a round is worth varies
         max_episode_steps=max_steps,
     )
-    return ProcessVector(partial(RetroGame, setting, Pad(), Rounds()), num_envs, info)
+    return ProcessVector(partial(RetroGame, setting, Pad(), Rounds(reward)), num_envs, info)
