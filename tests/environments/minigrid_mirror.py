@@ -8,13 +8,14 @@ from minigrid.core.world_object import WorldObj
 def mirror(env, state):
     """Put `env` (of the package, wrapped or not) where `state` (of envpool's `debug_states`) says that game is."""
     task = env.unwrapped
+    grey = getattr(task, "box_color", None)  # of ObstructedMaze; envpool's own are blue
     task.grid = Grid(state.width, state.height)
     cells = [tuple(state.grid[i : i + 3]) for i in range(0, len(state.grid), 3)]
     contents = [tuple(state.grid_contains[i : i + 3]) for i in range(0, len(state.grid), 3)]
     for i, (cell, content) in enumerate(zip(cells, contents, strict=True)):
         thing = WorldObj.decode(*cell)
         if thing is not None and thing.type == "box":
-            thing.contains = WorldObj.decode(*content)
+            thing.contains, thing.color = WorldObj.decode(*content), grey or thing.color
         task.grid.set(*divmod(i, state.height), thing)
     task.agent_pos, task.agent_dir, task.carrying = tuple(state.agent_pos), state.agent_dir, None
     task.mission, task.step_count = state.mission, 0

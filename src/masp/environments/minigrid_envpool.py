@@ -1,8 +1,9 @@
 """MiniGrid through envpool: the same games in C++, more than ten times faster than the `minigrid` package.
 
 One environment of the package is made beside it and says what the task is: its limits, its actions, its view. envpool
-plays it. An environment of envpool has one stream of random numbers, seeded when it is made, from which only resets
-draw. The n-th episode is therefore the n-th reset, and an episode is its number and its actions.
+plays it. It takes seeds only when it is made, and what an episode looks like may depend on how the one before it ended
+(in Fetch, for example). So a run is its seed and all its actions, a byte each, and resuming plays them again: a second
+for every 100,000.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import envpool
 import gymnasium
 import numpy as np
 from envpool.minigrid import decode_mission
+from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
 
 from masp.environments.base import Step
 from masp.environments.family import Option
@@ -21,24 +23,29 @@ from masp.environments.minigrid import CellsWithDirection, describe_minigrid
 from masp.environments.minigrid_mission import mission_plane
 from masp.errors import UserError
 
-MAPPED = ("max_steps", "max_episode_steps")
-"""Options that envpool knows by another name, or not at all."""
+LIMITS = ("max_steps", "max_episode_steps")
+SHAPES = ("size", "room_size", "num_rows")
+"""Options that are handed on. envpool has more, but others of the same name do not mean the same: with an
+`agent_view_size` other than 7 it writes where it must not."""
+
+UNUSABLE = {
+    "Dynamic-Obstacles": "moves at random and was not compared with the minigrid package's",
+    "ObstructedMaze-1D": "does not lay out its rooms as the minigrid package does",
+}
 
 
 def settings_of(env_id: str, reference: gymnasium.Env, options: Mapping[str, Option]) -> dict[str, Any]:
     """What makes envpool's `env_id` the task that `reference` is, with `options` that the package took."""
     if env_id not in envpool.list_all_envs():
         raise UserError(f"envpool has no {env_id}; leave out backend=envpool")
-    if "Dynamic-Obstacles" in env_id:
-        raise UserError(
-            f"{env_id} draws random numbers in play, so envpool's cannot be resumed; leave out backend=envpool"
-        )
-    known = envpool.make_spec(env_id).config._fields
+    for part, why in UNUSABLE.items():
+        if part in env_id:
+            raise UserError(f"{env_id} of envpool {why}; leave out backend=envpool")
     for name in options:
-        if name not in (*known, *MAPPED):
+        if name not in LIMITS + SHAPES:
             raise UserError(f"{env_id} with backend=envpool has no option {name!r}; leave out one of the two")
     task: Any = reference.unwrapped
-    settings = {name: value for name, value in options.items() if name not in MAPPED}
+    settings: dict[str, Any] = {name: value for name, value in options.items() if name in SHAPES}
     # One more than allowed, and cut here: envpool calls an episode that ends by itself in its last allowed step cut.
     settings["max_episode_steps"] = task.max_steps + 1
     if hasattr(task, "agent_room"):
@@ -56,11 +63,13 @@ class EnvPoolMiniGrid:
         self.info = describe_minigrid(reference)
         self._has_mission = reference.has_mission
         self._max_steps: int = reference.unwrapped.max_steps  # type: ignore[attr-defined]
+        # ObstructedMaze hides its keys in boxes of one colour; envpool paints them blue, the package grey.
+        self._box_colour = COLOR_TO_IDX["grey"] if "ObstructedMaze" in env_id else None
         self._observation = np.zeros((num_envs, *self.info.observation_shape), self.info.observation_dtype)
-        self._episode = np.zeros(num_envs, np.int64)
-        self._length = np.zeros(num_envs, np.int64)
-        self._played = np.zeros((num_envs, 64), np.uint8)  # actions of the current episodes
+        self._length = np.zeros(num_envs, np.int64)  # steps of the current episodes
         self._resetting = np.zeros(num_envs, bool)
+        self._actions = np.zeros((1024, num_envs), np.uint8)  # of all ticks since the reset, and room for more
+        self._ticks = 0
         self._pool: Any = None
 
     @property
@@ -76,11 +85,11 @@ class EnvPoolMiniGrid:
     def step(self, actions: np.ndarray) -> Step:
         """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
         self._require_reset()
+        self._remember(actions)
         reward = np.zeros(self.num_envs, np.float32)
         terminated, truncated, life_lost = np.zeros((3, self.num_envs), bool)
         resetting, playing = np.flatnonzero(self._resetting), np.flatnonzero(~self._resetting)
         if len(resetting):
-            self._episode[resetting] += 1
             self._begin_episodes(resetting)
         if len(playing):
             played = self._play(playing, np.asarray(actions)[playing])
@@ -88,34 +97,26 @@ class EnvPoolMiniGrid:
         return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Where every environment stands; `restore` with the seed of the run brings it back."""
+        """All that was played; `restore` with the seed of the run plays it again."""
         self._require_reset()
-        played = [self._played[i, : self._length[i]] for i in range(self.num_envs)]
         return {
-            "episode": self._episode.copy(),  # [N] how many ended before this one
+            "actions": self._actions[: self._ticks].copy(),  # [T, N]
             "resetting": self._resetting.copy(),  # [N] the next tick only resets
-            "lengths": self._length.copy(),  # [N]
-            "actions": np.concatenate(played),  # [sum of lengths]
             "observation": self._observation.copy(),  # [N, ...] the newest, to check the way back
         }
 
     def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Go to where `snapshot` was taken in a run with this seed: as many resets, then the same actions."""
-        episode, lengths = np.asarray(snapshot["episode"]), np.asarray(snapshot["lengths"])
-        if len(episode) != self.num_envs:
-            raise UserError(f"the checkpoint holds {len(episode)} environments, but the run has {self.num_envs}")
-        self._seed_pool(seed)
-        for number in range(int(episode.max()) + 1):
-            self._begin_episodes(np.flatnonzero(episode >= number))
-        self._episode[:] = episode
-        begin = np.cumsum(lengths) - lengths
-        for t in range(int(lengths.max())):
-            playing = np.flatnonzero(lengths > t)
-            self._play(playing, snapshot["actions"][begin[playing] + t])
+        """Go to where `snapshot` was taken in a run with this seed."""
+        saved = len(snapshot["resetting"])
+        if saved != self.num_envs:
+            raise UserError(f"the checkpoint holds {saved} environments, but the run has {self.num_envs}")
+        self.reset(seed)
+        for actions in np.asarray(snapshot["actions"]):
+            self.step(actions)
         same = np.array_equal(self._resetting, snapshot["resetting"])
         if not (same and np.array_equal(self._observation, snapshot["observation"])):
             raise UserError(
-                f"{self.info.env_id} of envpool {envpool.__version__} does not repeat the episode of the checkpoint, "
+                f"{self.info.env_id} of envpool {envpool.__version__} does not repeat the episodes of the checkpoint, "
                 "so the run cannot be resumed; was it made with another version?"
             )
 
@@ -132,7 +133,13 @@ class EnvPoolMiniGrid:
         self._pool = envpool.make_gymnasium(
             self._env_id, num_envs=self.num_envs, env_seed=seeds, num_threads=1, **self._settings
         )
-        self._episode[:] = 0
+        self._ticks = 0
+
+    def _remember(self, actions: np.ndarray) -> None:
+        if self._ticks == len(self._actions):
+            self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)])
+        self._actions[self._ticks] = actions
+        self._ticks += 1
 
     def _begin_episodes(self, envs: np.ndarray) -> None:
         observation, _ = self._pool.reset(envs.astype(np.int32))
@@ -145,9 +152,6 @@ class EnvPoolMiniGrid:
 
     def _play(self, envs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Reward, terminated and truncated of one step of some environments."""
-        if self._length.max() == self._played.shape[1]:
-            self._played = np.pad(self._played, ((0, 0), (0, self._played.shape[1])))
-        self._played[envs, self._length[envs]] = actions
         self._length[envs] += 1
         observation, reward, terminated, truncated, _ = self._pool.step(actions.astype(np.int32), envs.astype(np.int32))
         assert not truncated.any()
@@ -159,7 +163,10 @@ class EnvPoolMiniGrid:
         return reward, terminated, truncated
 
     def _observe(self, envs: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
-        self._observation[envs, ..., :3] = observation["image"]
+        cells = observation["image"]
+        if self._box_colour is not None:
+            cells[..., 1][cells[..., 0] == OBJECT_TO_IDX["box"]] = self._box_colour
+        self._observation[envs, ..., :3] = cells
         self._observation[envs, ..., 3] = observation["direction"][:, None, None]
 
     def _require_reset(self) -> None:
