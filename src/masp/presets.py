@@ -148,7 +148,8 @@ PLANTED: dict[str, Any] = {
 }
 
 MINATAR: dict[str, Any] = {
-    # "Revisiting Rainbow" (Obando-Ceron & Castro 2021), from its published configurations of the five games:
+    # "Revisiting Rainbow" (Obando-Ceron & Castro 2021), the published configurations of its Rainbow on the five games,
+    # which are one: distributional, prioritised, 3-step; double, dueling and noisy are switched on one by one there.
     "learning_rate": 1e-4,
     "adam_eps": 3.125e-4,
     "max_gradient_norm": 0.0,
@@ -158,6 +159,9 @@ MINATAR: dict[str, Any] = {
     "num_atoms": 51,
     "v_min": -100.0,
     "v_max": 100.0,
+    "double": False,
+    "dueling": False,
+    "noisy": False,
     "priority_exponent": 0.5,
     "importance_start": 0.5,
     "importance_end": 0.5,
@@ -170,12 +174,12 @@ MINATAR: dict[str, Any] = {
     "steps_per_update": 4,
     "eval_epsilon": 0.001,
     "frames": 10_000_000,
-    "noisy": False,
+    # Not from there: a hidden layer after the convolution, as in MinAtar's own DQN; there is none in theirs.
     "hidden": 128,
-    # MASP is not part of that work; see docs/minatar.md
+    "num_envs": 16,
+    # MASP is no part of that work; see docs/minatar.md.
     "penalty_weight": 0.03,
     "embedding": 16,
-    "num_envs": 16,
     "log_every_frames": 50_000,
     "eval_every_frames": 250_000,
     "eval_episodes": 64,

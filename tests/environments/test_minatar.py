@@ -1,5 +1,6 @@
 """MinAtar is the original package's game, step by step."""
 
+import importlib
 from functools import partial
 
 import jax
@@ -7,29 +8,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from masp.environments import is_jax, make_env
+from masp.environments.minatar import ACTION_NAMES, FREEWAY_STEPS
+from masp.errors import UserError
+
 pytest.importorskip("pgx")
-original = pytest.importorskip("minatar.environments.breakout").__package__
-
-import importlib  # noqa: E402
-
-from masp.environments import is_jax, make_env  # noqa: E402
-from masp.environments.minatar import ACTION_NAMES, FREEWAY_STEPS  # noqa: E402
-from masp.errors import UserError  # noqa: E402
+original = pytest.importorskip("minatar.environments")
 
 GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
-STEPS = 6000
+STEPS = 4000
 
-# Episodes begin somewhere in these ranges (high excluded), so that few steps see what else takes a good player.
 STARTS = {
-    "asterix": {"spawn_speed": (1, 11), "spawn_timer": (0, 4), "move_speed": (1, 6), "ramp_index": (0, 3), "ramp_timer": (-1, 4)},
-    "breakout": {"pos": (0, 10), "ball_y": (4, 8), "ball_x": (0, 10), "ball_dir": (0, 4)},
-    "freeway": {"pos": (1, 4), "move_timer": (0, 4), "terminate_timer": (0, 200)},
-    "seaquest": {
-        "oxygen": (0, 60), "diver_count": (0, 7), "sub_x": (1, 9), "sub_y": (0, 9), "e_spawn_speed": (1, 8),
-        "e_spawn_timer": (0, 4), "d_spawn_timer": (0, 6), "move_speed": (2, 6), "ramp_index": (0, 4),
-    },
-    "space_invaders": {"pos": (0, 10), "enemy_move_interval": (5, 9), "alien_move_timer": (0, 6), "alien_shot_timer": (0, 4)},
+    "asterix": dict(spawn_speed=(1, 11), spawn_timer=(0, 4), move_speed=(1, 6), ramp_index=(0, 3), ramp_timer=(-1, 4)),
+    "breakout": dict(pos=(0, 10), ball_y=(4, 8), ball_x=(0, 10), ball_dir=(0, 4)),
+    "freeway": dict(pos=(1, 4), move_timer=(0, 4), terminate_timer=(0, 200)),
+    "seaquest": dict(
+        oxygen=(0, 60), diver_count=(0, 7), sub_x=(1, 9), sub_y=(0, 9), e_spawn_speed=(1, 8),
+        e_spawn_timer=(0, 4), d_spawn_timer=(0, 6), move_speed=(2, 6), ramp_index=(0, 4),
+    ),
+    "space_invaders": dict(
+        pos=(0, 10), enemy_move_interval=(5, 9), alien_move_timer=(0, 6), alien_shot_timer=(0, 4)
+    ),
 }  # fmt: skip
+"""Episodes begin somewhere in these ranges (high excluded), so that few steps see what else takes a good player."""
 MAPS = {"breakout": ("brick_map", slice(1, 4)), "space_invaders": ("alien_map", slice(0, 4))}
 """Boards of which an episode keeps a few cells only, so that some are cleared."""
 
@@ -37,9 +38,8 @@ MAPS = {"breakout": ("brick_map", slice(1, 4)), "space_invaders": ("alien_map", 
 def start(game, key):
     """Fields of a random first state."""
     keys = jax.random.split(key, len(STARTS[game]) + 2)
-    fields = {
-        name: jax.random.randint(k, (), *bounds) for k, (name, bounds) in zip(keys, STARTS[game].items(), strict=False)
-    }
+    names = zip(keys, STARTS[game].items(), strict=False)
+    fields = {name: jax.random.randint(k, (), *bounds) for k, (name, bounds) in names}
     if game in MAPS:
         name, rows = MAPS[game]
         board = jax.random.bernoulli(keys[-1], 0.1 * jax.random.uniform(keys[-2]), (10, 10))
@@ -101,10 +101,9 @@ class Script:
         return value.copy() if self._game == "freeway" else int(value)
 
 
-@partial(jax.jit, static_argnums=0)
-def play(game, key):
+@partial(jax.jit, static_argnums=(0, 1))
+def play(game, env, key):
     """Random steps, episode after episode, each from a random start: all that was seen, drawn and started from."""
-    env = make_env(f"minatar-{game}", ["sticky=0"])
 
     def begin(key):
         key_reset, key_start = jax.random.split(key)
@@ -142,8 +141,9 @@ def shoots_while_hit(env):
 
 @pytest.mark.parametrize("game", GAMES)
 def test_equals_the_original_step_by_step(game):
-    (fields, cars), played = jax.tree.map(np.asarray, play(game, jax.random.PRNGKey(1)))
-    env = importlib.import_module(f"{original}.{game}").Env()
+    env = make_env(f"minatar-{game}", ["sticky=0"])
+    (fields, cars), played = jax.tree.map(np.asarray, play(game, env, jax.random.PRNGKey(1)))
+    env = importlib.import_module(f"{original.__name__}.{game}").Env()
     put(env, fields, cars)
     episodes, paid, compared, lost = 0, 0.0, 0, False
     for t in range(STEPS):
@@ -163,4 +163,51 @@ def test_equals_the_original_step_by_step(game):
             env.random = np.random
             put(env, fields, cars)
     assert compared > 0.95 * STEPS
-    assert episodes > 20 and paid > 20
+    assert episodes > 20 and paid > 10
+
+
+@pytest.mark.parametrize(("game", "planes"), zip(GAMES, (4, 4, 7, 10, 6), strict=True))
+def test_description(game, planes):
+    env = make_env(f"minatar-{game}")
+    info = env.info
+    assert is_jax(env)
+    assert (info.observation_shape, info.observation_kind, info.frames_per_step) == ((10, 10, planes), "planes", 1)
+    assert info.observation_dtype == np.dtype(bool)
+    assert info.actions.primitive_names == ACTION_NAMES == ("NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE")
+    assert info.max_episode_steps == (FREEWAY_STEPS if game == "freeway" else 10_000)
+    few = make_env(f"minatar-{game}", ["full_actions=false"]).info.actions.primitive_names
+    expected = importlib.import_module(f"{original.__name__}.{game}").Env().minimal_action_set()
+    assert few == tuple(ACTION_NAMES[action] for action in expected)
+
+
+def test_all_games_have_the_same_actions_and_macros():
+    sets = {make_env(f"minatar-{game}").info.actions.sequences().__repr__() for game in GAMES}
+    assert len(sets) == 1
+    names = make_env("minatar-freeway").info.actions.names
+    assert names[6:] == [f"{name}x{length}" for length in (2, 4) for name in ACTION_NAMES[1:]]
+
+
+def test_sticky_actions_repeat_the_last_one():
+    env = make_env("minatar-breakout", ["sticky=0.1"])
+    state, _ = env.reset(jax.random.PRNGKey(0))
+    state = state.replace(_last_action=jnp.int32(1))  # LEFT
+    keys = jax.random.split(jax.random.PRNGKey(1), 4000)
+    after = jax.jit(jax.vmap(lambda key: env.step(state, jnp.int32(3), key)[0]))(keys)
+    stuck = np.asarray(after._last_action) == 1
+    assert stuck.mean() == pytest.approx(0.1, abs=0.02)  # four standard errors
+    np.testing.assert_array_equal(after._pos, np.where(stuck, state._pos - 1, state._pos + 1))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("sticky=2", "option sticky must be at least 0 and at most 1, got 2"),
+        ("sticky=often", "option sticky must be of type float, got 'often'"),
+        ("max_steps=0", "option max_steps must be at least 1, got 0"),
+        ("full_actions=6", "option full_actions must be of type bool, got 6"),
+        ("colour=1", "minatar-breakout has no option 'colour'; it has sticky, full_actions, max_steps"),
+    ],
+)
+def test_mistakes_are_named(option, message):
+    with pytest.raises(UserError, match=message):
+        make_env("minatar-breakout", [option])

@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
 
     if args.family and args.all:
         raise UserError("FAMILY and --all exclude each other")
-    chosen = [family for family in FAMILIES if args.family in (None, family.name)]
-    chosen = chosen or [family for family in FAMILIES if args.family.lower() == family.name.lower()]
-    if not chosen:
+    asked = (args.family or "").lower()
+    chosen = [family for family in FAMILIES if family.name.lower().startswith(asked)]
+    if args.family and len(chosen) != 1:
         raise UserError(f"there is no family {args.family!r}; there are {', '.join(f.name for f in FAMILIES)}")
     if args.family:
         chosen[0].require_installed(chosen[0].name)

@@ -1,8 +1,8 @@
 """MinAtar (Young & Tian 2019): five Atari games on 10 x 10 cells, in JAX through pgx's port of them.
 
-An observation is planes [10, 10, C] of truth values, one per kind of object. All games take MinAtar's six actions in its
-order, whether or not they use them, so macros and similarities can move from one game to another. pgx's Seaquest is
-corrected in `minatar_seaquest`. One difference from the original package stays: at the first step of an episode the
+An observation is planes [10, 10, C] of truth values, one per kind of object. All games take MinAtar's six actions in
+its order, whether or not they use them, so macros and similarities can move from one game to another. pgx's Seaquest
+is corrected in `minatar_seaquest`. One difference from the original package stays: at the first step of an episode the
 sticky action is NOOP, not the last action of the episode before.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -51,7 +52,8 @@ class MinAtar:
         names = [ACTION_NAMES[action] for action in actions]
         self.info = EnvInfo(
             env_id=f"minatar-{game}",
-            observation_shape=self._game.observation_shape,
+            # pgx has a property for it, which plays a reset, one compiled operation after the other.
+            observation_shape=jax.eval_shape(self._game.init, jax.random.PRNGKey(0)).observation.shape,
             observation_dtype=np.dtype(bool),
             observation_kind="planes",
             actions=default_macros(len(names), names, f"minatar-{game}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from masp.environments.base import JaxEnv
 from masp.environments.family import Family, Option, make_with_options
 
@@ -12,7 +14,7 @@ def _make(env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv:
     del num_envs
     from masp.environments.planted import PlantedBandit, PlantedGrid
 
-    make = PlantedBandit if env_id == "planted-bandit" else PlantedGrid
+    make: Callable[..., JaxEnv] = PlantedBandit if env_id == "planted-bandit" else PlantedGrid
     return make_with_options(make, env_id, options)
 
 
