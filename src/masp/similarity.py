@@ -44,9 +44,10 @@ def is_factored(similarity: Array | np.ndarray) -> bool:
     return similarity.shape[0] != similarity.shape[1]
 
 
-def as_matrix(similarity: Array) -> Array:
+def as_matrix(similarity: Array | np.ndarray) -> Array:
     """[A, A] whichever way it is held."""
-    return factored.matrix(similarity) if is_factored(similarity) else similarity
+    held = jnp.asarray(similarity)
+    return factored.matrix(held) if is_factored(held) else held
 
 
 def batch_penalty(q: Array, similarity: Array, form: Form) -> Array:

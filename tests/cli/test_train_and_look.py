@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from masp.cli.main import COMMANDS, main
 
@@ -37,6 +38,17 @@ def test_eval(run_dir, capsys):
     assert low <= report["return"] <= high
     assert main(["eval", str(run_dir), "--episodes", "10"]) == 0
     assert f"return {report['return']:.3f}" in capsys.readouterr().out
+
+
+def test_eval_with_a_video(run_dir, tmp_path, capsys):
+    video = tmp_path / "episode.gif"
+    assert main(["eval", str(run_dir), "--episodes", "1", "--video", str(video), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    with Image.open(video) as frames:
+        assert frames.n_frames == said["video_steps"] > 0
+    assert main(["eval", str(run_dir), "--video", str(tmp_path / "episode.avi")]) == 2
+    assert main(["eval", str(run_dir), "--video", str(tmp_path / "nowhere" / "episode.gif")]) == 2
+    assert "there is no such directory" in capsys.readouterr().err
 
 
 def test_similarity_show_and_export(run_dir, tmp_path, capsys):

@@ -1,29 +1,38 @@
 """Play a trained agent greedily and report its score.
 
 masp eval runs/planted-grid-masp-0 --episodes 100
+masp eval runs/planted-grid-masp-0 --video episode.gif
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from masp.analysis.statistics import bootstrap_interval
 from masp.errors import UserError
 
+if TYPE_CHECKING:
+    from masp.training.run import Run
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_dir", metavar="RUN_DIR", help="directory that 'masp train' wrote")
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
     parser.add_argument("--seed", type=int, default=12345, metavar="N", help="seed of the episodes (default: 12345)")
+    parser.add_argument("--video", metavar="FILE", help="also write one episode, with its macros: .gif, .webp or .mp4")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.episodes < 1:
         raise UserError(f"--episodes must be at least 1, got {args.episodes}")
+    if args.video:
+        _require_writable(args.video)
     from masp.training.run import load_run
 
     run = load_run(args.run_dir)
@@ -40,6 +49,9 @@ def run(args: argparse.Namespace) -> int:
         "success": None if above is None else float(np.mean(score > above)),
         "episode_steps": float(np.mean(steps)),
     }
+    if args.video:
+        report["video"] = args.video
+        report["video_steps"] = _film(run, args.video, args.seed)
     if args.json:
         print(json.dumps(report))
         return 0
@@ -49,4 +61,20 @@ def run(args: argparse.Namespace) -> int:
     )
     print("" if above is None else f", success {report['success']:.3f}", end="")
     print(f", {report['episode_steps']:.1f} steps an episode")
+    if args.video:
+        print(f"video of {report['video_steps']} steps: {args.video}")
     return 0
+
+
+def _require_writable(video: str) -> None:
+    from masp.analysis.video import require_format
+
+    require_format(video)
+    if not Path(video).absolute().parent.is_dir():
+        raise UserError(f"{video}: there is no such directory")
+
+
+def _film(run: Run, video: str, seed: int) -> int:
+    from masp.analysis.filming import film
+
+    return film(run, video, seed)

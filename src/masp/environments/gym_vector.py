@@ -98,6 +98,11 @@ class GymVector:
                 "so a run of it cannot be resumed"
             )
 
+    def render(self) -> np.ndarray | None:
+        """What the first environment draws of itself; None if it was not made to."""
+        picture = self._envs[0].render() if self._envs[0].render_mode == "rgb_array" else None
+        return picture if isinstance(picture, np.ndarray) else None
+
     def close(self) -> None:
         for env in self._envs:
             env.close()

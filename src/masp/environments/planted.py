@@ -54,8 +54,8 @@ class PlantedBandit:
     ):
         for name, value in (("contexts", contexts), ("groups", groups)):
             _require("planted-bandit", name, value, 1)
-        for name, value in (("pay_good", pay_good), ("pay_bad", pay_bad)):
-            _require("planted-bandit", name, value, 0, 1)
+        for name, chance in (("pay_good", pay_good), ("pay_bad", pay_bad)):
+            _require("planted-bandit", name, chance, 0, 1)
         actions, truth = aliased_actions([f"g{i}" for i in range(groups)], copies, order_seed)
         self._contexts, self._pay = contexts, (pay_bad, pay_good)
         good = np.arange(contexts) % groups

@@ -1,0 +1,53 @@
+"""A JAX environment stepped from Python, for whoever plays rather than trains: recordings, videos."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from masp.environments.base import EnvInfo, JaxEnv, Step
+from masp.training.compiled import step_or_reset
+
+
+class JaxVector:
+    """N copies of a JAX environment with `reset` and `step` of a `HostEnv`; it cannot be stopped and resumed."""
+
+    def __init__(self, env: JaxEnv, num_envs: int = 1):
+        self._env, self._num_envs = env, num_envs
+        self._reset = jax.jit(jax.vmap(env.reset))
+        self._step = jax.jit(partial(step_or_reset, env))
+        self._key: Array = jax.random.PRNGKey(0)
+        self._tick = 0
+        self._state: Any = None
+        self._resetting = np.zeros(num_envs, bool)
+
+    @property
+    def info(self) -> EnvInfo:
+        return self._env.info
+
+    @property
+    def num_envs(self) -> int:
+        return self._num_envs
+
+    def reset(self, seed: int) -> np.ndarray:
+        """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
+        self._key, self._tick = jax.random.PRNGKey(seed), 0
+        self._resetting[:] = False
+        self._state, observation = self._reset(jax.random.split(self._key, self.num_envs))
+        return np.asarray(observation)
+
+    def step(self, actions: np.ndarray) -> Step:
+        """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
+        self._tick += 1
+        key = jax.random.fold_in(self._key, self._tick)
+        self._state, step = self._step(self._state, actions, self._resetting, key)
+        step = Step(*[np.asarray(part) for part in step])
+        self._resetting = step.terminated | step.truncated
+        return step
+
+    def close(self) -> None:
+        pass
