@@ -27,6 +27,9 @@ class CompiledLoop:
     def __init__(self, agent: Agent, env: JaxEnv):
         self.agent, self.env = agent, env
 
+    def close(self) -> None:
+        """There is nothing to end."""
+
     def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> TrainState:
         """Before the first tick."""
 

@@ -29,6 +29,11 @@ class HostLoop:
         self.agent, self.env, self._evaluation_env = agent, env, evaluation_env
         self._seed = 0
 
+    def close(self) -> None:
+        """End what the environments hold, as their processes."""
+        self.env.close()
+        self._evaluation_env.close()
+
     def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> HostState:
         """Before the first tick."""
         (self._seed,) = seeds

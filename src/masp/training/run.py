@@ -40,7 +40,10 @@ class Run:
     def evaluate(self, episodes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Returns and steps of so many episodes, played greedily, without noise."""
         loop, _ = make_loop(self.config, self.actions)
-        return loop.play(self.params, self.similarity, jax.random.PRNGKey(seed), episodes)
+        try:
+            return loop.play(self.params, self.similarity, jax.random.PRNGKey(seed), episodes)
+        finally:
+            loop.close()
 
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""

@@ -141,7 +141,8 @@ class _Session:
         return self._finish()
 
     def close(self) -> None:
-        """Leave no file open, however the run ended."""
+        """Leave no file open and no process running, however the run ended."""
+        self._loop.close()
         for writer in self._writers:
             writer.close()
 
