@@ -17,7 +17,7 @@ extras: $(VENV)/.installed-extras
 
 $(VENV)/.installed-extras: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock \
-		-e ".[dev,atari,minatar,envpool,retro,minari,cluster]"
+		-e ".[dev,atari,minatar,box2d,envpool,retro,minari,cluster]"
 	touch $@
 
 demo: install
