@@ -127,6 +127,7 @@ def test_similarity_is_seen_but_receives_no_gradient():
         ("image", jax.ShapeDtypeStruct((2, 84, 84, 4), np.uint8), 3136),
         ("planes", jax.ShapeDtypeStruct((2, 10, 10, 4), np.bool_), 8 * 8 * 16),
         ("minigrid", jax.ShapeDtypeStruct((2, 7, 7, 8), np.uint8), 5 * 5 * 32),
+        ("minigrid-mission", jax.ShapeDtypeStruct((2, 7, 7, 10), np.uint8), 5 * 5 * 32 + 32),
         ("vector", jax.ShapeDtypeStruct((2, 12), np.float32), 8),
     ],
 )
@@ -162,6 +163,23 @@ def test_minigrid_planes():
         on[plane] = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0].tolist()
     assert {p for p, (blank, _) in on.items() if blank} == {0, 11, 17, 21}
     assert {p for p, (_, cell) in on.items() if cell} == {5, 11 + 2, 17 + 3, 21 + 1}
+
+
+def test_missions_reach_the_values():
+    """Words and their order count, of the newest frame; the cells do not see them."""
+    network = QNetwork("minigrid-mission", 2, 1, hidden=8, dueling=False, noisy=False, embedding=0)
+    observation = np.zeros((5, 7, 7, 10), np.uint8)  # two frames stacked
+    observation[:, 0, :3, 9] = [(2, 3, 0), (2, 3, 0), (3, 2, 0), (2, 3, 4), (2, 3, 0)]
+    observation[1, 0, :3, 4] = (5, 6, 7)  # another mission in the older frame
+    observation[4, 6, 6, 9] = 5  # a word where no mission reaches
+    shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation, jnp.eye(2))["params"]
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(np.float32), shapes)
+    cells = params["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"]
+    assert cells.shape == (3 * 3 * 2 * sum(MINIGRID_CARDINALITIES), 32)
+    values = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0]
+    assert values[0] == values[1] == values[4]
+    assert len(set(values)) == 3
 
 
 def test_patches_make_a_convolution():
