@@ -119,6 +119,8 @@ class SimilarityConfig:
     """Weight of each further step of the trace."""
     entropy_weight: float = 0.0
     """Added slope of the row entropy, in units of a meta-step; positive resists the identity."""
+    similarity_rank: int = 0
+    """Factors that hold the similarity, which then grows linearly with the actions; 0: the whole matrix (paper)."""
     embedding: int = 32
     """Numbers in the embedding of the similarity that the network sees; 0: none (paper: 32, 16, 8)."""
 
@@ -133,7 +135,7 @@ class SimilarityConfig:
         return self.active and self.learn_similarity
 
     def __post_init__(self) -> None:
-        _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding")
+        _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding", "similarity_rank")
         _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
@@ -171,6 +173,16 @@ class TrainConfig:
     """Chance of a random decision in evaluation."""
     checkpoint_every_frames: int = 500_000
     """Frames between checkpoints; 0: only at the end."""
+    mine_every_frames: int = 0
+    """Frames between rounds in which macros mined from the agent's own good episodes replace those it decides on
+    least; 0: the macros stay."""
+    mine_replace_share: float = 0.25
+    """Share of the macros that a round may replace."""
+    mine_top_share: float = 0.25
+    """Share of the agent's recent successful episodes (of all, where success has no meaning) that count as good: those
+    with the highest scores, of equals the shorter."""
+    mine_from: Literal["play", "random"] = "play"
+    """`random`: replace by random sequences instead of mined ones, as a control."""
     tensorboard: bool = False
     """Also write TensorBoard events."""
     agent: AgentConfig = field(default_factory=AgentConfig)
@@ -188,7 +200,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
-        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "seed")
+        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "mine_every_frames", "seed")
+        _require(self, 0, 1, "mine_replace_share", "mine_top_share", open_below=True)
         _require(self, 0, 1, "eval_epsilon")
         _require_choices(self)
 

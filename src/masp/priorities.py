@@ -44,6 +44,15 @@ def write(tree: Tree, leaves: Array, priorities: Array) -> Tree:
     return tuple(levels)
 
 
+def rebuild(tree: Tree, leaves: Array) -> Tree:
+    """The tree of its shape whose leaves [L] are these, all at once."""
+    levels = [leaves]
+    for level in tree[1:]:
+        sums = jnp.sum(levels[-1].reshape(-1, BRANCHING), axis=1)
+        levels.append(jnp.zeros_like(level).at[: sums.size].set(sums))
+    return tuple(levels)
+
+
 def find(tree: Tree, mass: Array) -> Array:
     """The leaf [] at which the running sum of priorities first exceeds `mass` [], in [0, total)."""
     index = jnp.zeros((), jnp.int32)

@@ -132,6 +132,13 @@ def reprioritise(state: ReplayState, leaf: Array, loss: Array, exponent: float) 
     )
 
 
+def forget_actions(state: ReplayState, forgotten: Array) -> ReplayState:
+    """Never draw windows again that start with an action whose entry in `forgotten` [A] is true."""
+    leaves = state.tree[0]
+    gone = jnp.zeros(leaves.shape, bool).at[: state.action.size].set(forgotten[state.action].reshape(-1))
+    return state._replace(tree=priorities.rebuild(state.tree, jnp.where(gone, 0.0, leaves)))
+
+
 def _stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames, zeros before the episode began."""
     back = jnp.arange(stack - 1, -1, -1)

@@ -20,6 +20,10 @@ from masp.errors import UserError
 SECTIONS = {"": TrainConfig, "agent": AgentConfig, "similarity": SimilarityConfig}
 
 
+SHORT = {"mine_every_frames": ("--mine-every",)}
+"""Other names of flags."""
+
+
 def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> None:
     """One flag per field; a flag that is not given leaves the preset's value."""
     groups = {
@@ -33,17 +37,17 @@ def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> 
 
 
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
-    flag = "--" + name.replace("_", "-")
+    flags = ("--" + name.replace("_", "-"), *SHORT.get(name, ()))
     options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
     if kind is bool:
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
+        group.add_argument(*flags, action=argparse.BooleanOptionalAction, **options)
     elif typing.get_origin(kind) is Literal:
-        group.add_argument(flag, choices=typing.get_args(kind), **options)
+        group.add_argument(*flags, choices=typing.get_args(kind), **options)
     elif typing.get_origin(kind) is tuple:
-        group.add_argument(flag, nargs="+", metavar="NAME=VALUE", **options)
+        group.add_argument(*flags, nargs="+", metavar="NAME=VALUE", **options)
     else:
         group.add_argument(
-            flag, type=_number if kind in (int, float) else kind, metavar=kind.__name__.upper(), **options
+            *flags, type=_number if kind in (int, float) else kind, metavar=kind.__name__.upper(), **options
         )
 
 

@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
     "bench": ("masp.cli.bench", "measure speed, as ratios inside one run"),
     "envs": ("masp.cli.envs", "list what can be trained on, what is missing and how to install it"),
+    "record": ("masp.cli.record", "play an environment and record it"),
     "mine": ("masp.cli.mine", "find macros in recorded play"),
     "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
 }

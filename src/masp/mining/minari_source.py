@@ -13,6 +13,9 @@ from masp.errors import UserError
 from masp.mining.episodes import UNKNOWN, Episodes
 from masp.recording import RecordingHeader
 
+OURS = "masp"
+"""Key of the metadata under which 'masp record' puts what Minari has no field for."""
+
 
 @dataclass(frozen=True)
 class MinariData:
@@ -36,19 +39,31 @@ def read_minari(source: str) -> MinariData:
     try:
         data = minari.MinariDataset(Path(source) / "data") if is_minari_folder(source) else minari.load_dataset(source)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{source}: cannot be opened as a local Minari data set: {reason}") from None
+        raise UserError(f"{source}: cannot be opened as a local Minari data set: {_reason(error)}") from None
     space = data.action_space
     first, number = int(getattr(space, "start", 0)), getattr(space, "n", None)
     if number is None or np.ndim(number) != 0 or first != 0:
         raise UserError(f"{source}: its actions are {space}; macros need discrete actions that count from 0")
     episodes, scores, success = [], [], []
-    for episode in data.iterate_episodes():
-        episodes.append(np.asarray(episode.actions).reshape(-1))
-        scores.append(float(np.sum(episode.rewards)))
-        success.append(_success(episode.infos))
-    env_id = data.env_spec.id if data.env_spec is not None else ""
-    return MinariData(RecordingHeader(env_id, int(number)), Episodes.of(episodes, scores, success))
+    try:
+        for episode in data.iterate_episodes():
+            episodes.append(np.asarray(episode.actions).reshape(-1))
+            scores.append(float(np.sum(episode.rewards)))
+            success.append(_success(episode.infos))
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(f"{source}: episode {len(episodes)} cannot be read: {_reason(error)}") from None
+    return MinariData(_header(data, int(number)), Episodes.of(episodes, scores, success))
+
+
+def _reason(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _header(data: Any, num_primitives: int) -> RecordingHeader:
+    ours = data.storage.metadata.get(OURS)
+    if isinstance(ours, dict):  # recorded by 'masp record'
+        return RecordingHeader(str(ours["env_id"]), num_primitives, tuple(ours["primitive_names"]))
+    return RecordingHeader(data.env_spec.id if data.env_spec is not None else "", num_primitives)
 
 
 def _success(infos: Any) -> int:

@@ -123,7 +123,7 @@ class _Queue:
             if top[2] == self._age:
                 heapq.heappop(self._heap)
                 return -top[0], top[1]
-            ranks = []
+            ranks: list[int] = []
             # Several at a time: most of the work is in the calls, and those next in line will mostly be needed.
             while len(ranks) < _BATCH and (top := self._top()) and top[2] != self._age:
                 ranks.append(heapq.heappop(self._heap)[1])

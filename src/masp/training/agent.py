@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from masp import replay
+from masp import execution, replay
 from masp import similarity as sim
 from masp.acting import Actor, ActorState, Episodes
 from masp.actions import ActionSet
@@ -17,8 +18,11 @@ from masp.config import TrainConfig
 from masp.environments.base import EnvInfo, Step
 from masp.errors import UserError
 from masp.learner import Learner, LearnerState, Metrics
+from masp.mining.settings import MiningSettings
 from masp.networks import QNetwork
 from masp.replay import ReplayState, Sample
+from masp.training import journal
+from masp.training.journal import Journal
 
 
 class Keys(NamedTuple):
@@ -47,6 +51,21 @@ class Tally(NamedTuple):
     metrics: Metrics  # sums over the updates
 
 
+class MacroTables(NamedTuple):
+    """What every action plays, as data, so that a macro can be replaced without compiling again."""
+
+    table: Array  # [A, longest] primitives
+    lengths: Array  # [A] int32
+
+
+class Discovery(NamedTuple):
+    """What finding new macros during training must remember."""
+
+    journal: Journal
+    usage_at_round: Array  # [A] int32, `ActorState.usage` when macros were last replaced
+    usage_at_birth: Array  # [A] int32, the same when the macro in this place came
+
+
 class AgentState(NamedTuple):
     """Everything but the environments."""
 
@@ -56,6 +75,8 @@ class AgentState(NamedTuple):
     tally: Tally
     keys: Keys
     tick: Array  # [] int32
+    macros: MacroTables
+    discovery: Any  # Discovery; () where the macros stay
 
 
 class Report(NamedTuple):
@@ -95,17 +116,28 @@ class Agent:
         )
         return Learner(network, c.agent, c.similarity)
 
-    @property
-    def actor(self) -> Actor:
+    def actor(self, macros: MacroTables) -> Actor:
         a = self.config.agent
-        table, lengths = jnp.asarray(self.actions.table), jnp.asarray(self.actions.lengths)
-        return Actor(table, lengths, a.gamma, a.n_step, a.stack, a.clip_rewards)
+        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards)
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest macro that there is or may ever be."""
+        longest = int(self.actions.lengths.max())
+        return max(longest, MiningSettings().max_length) if self.config.mine_every_frames else longest
+
+    def tables(self, actions: ActionSet | None = None) -> MacroTables:
+        """The macros to begin with, or those of `actions`."""
+        actions = self.actions if actions is None else actions
+        table = actions.table
+        padding = [(0, 0), (0, self.longest - table.shape[1])]
+        return MacroTables(jnp.asarray(np.pad(table, padding, mode="edge")), jnp.asarray(actions.lengths))
 
     @property
     def replay_ticks(self) -> int:
         """Length of the replay's ring."""
         ticks = -(-self.config.agent.replay_steps // self.config.num_envs)
-        longest = self.config.agent.n_step * int(self.actions.lengths.max()) + self.config.agent.stack + 1
+        longest = self.config.agent.n_step * self.longest + self.config.agent.stack + 1
         if ticks <= longest:
             raise UserError(
                 f"replay_steps is too small: {self.config.num_envs} environments leave {ticks} ticks each, but one "
@@ -116,45 +148,67 @@ class Agent:
     def init(self, keys: Keys, observation: Array, similarity: Array | None = None) -> AgentState:
         """Before the first tick; `observation` [N, ...] comes from the first reset, `similarity` from a bundle."""
         key_network, key_similarity = jax.random.split(keys.start)
-        actor = self.actor.init(observation)
+        macros = self.tables()
+        acting = self.actor(macros)
+        actor = acting.init(observation)
         if similarity is None:
             s = self.config.similarity
             similarity = sim.start(
-                s.similarity_start, self.actions.sequences(), s.similarity_start_value, key_similarity
+                s.similarity_start,
+                self.actions.sequences(),
+                s.similarity_start_value,
+                key_similarity,
+                s.similarity_rank,
             )
-        learner = self.learner.init(key_network, self.actor.inputs(actor)[:1], similarity)
+        learner = self.learner.init(key_network, acting.inputs(actor)[:1], similarity)
         memory = replay.init(
             self.replay_ticks, observation.shape[0], self.info.observation_shape, self.info.observation_dtype
         )
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
-        return AgentState(learner, memory, actor, empty_tally(), keys, jnp.zeros((), jnp.int32))
+        tick = jnp.zeros((), jnp.int32)
+        return AgentState(learner, memory, actor, empty_tally(), keys, tick, macros, self._discovery(actor))
+
+    def _discovery(self, actor: ActorState) -> Any:
+        if not self.config.mine_every_frames:
+            return ()
+        played = journal.init(self.replay_ticks, self.config.num_envs)
+        return Discovery(played, jnp.zeros_like(actor.usage), jnp.zeros_like(actor.usage))
 
     def policy_template(self) -> dict[str, Any]:
         """Parameters and similarity of the right shapes, as the policy file holds them."""
         shape, stack = self.info.observation_shape, self.config.agent.stack
         observation = jnp.zeros((1, *shape[:-1], shape[-1] * stack), self.info.observation_dtype)
-        similarity = jnp.eye(len(self.actions))
+        rank = self.config.similarity.similarity_rank
+        similarity = sim.start("identity", self.actions.sequences(), 0.0, jax.random.PRNGKey(0), rank)
         learner = self.learner.init(jax.random.PRNGKey(0), observation, similarity)
         return {"params": learner.params, "similarity": similarity}
 
     def decide(self, state: AgentState) -> tuple[AgentState, Array]:
         """First half of a tick: [N] the primitives to play."""
         key_noise, key_choice = jax.random.split(jax.random.fold_in(state.keys.act, state.tick))
+        acting = self.actor(state.macros)
         values = self.learner.values(
             state.learner.params,
-            self.actor.inputs(state.actor),
+            acting.inputs(state.actor),
             state.learner.similarity,
             self.learner.noise(state.learner, key_noise, 1)[0],
         )
-        actor, primitives = self.actor.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
+        actor, primitives = acting.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
         return state._replace(actor=actor), primitives
 
     def observe(self, state: AgentState, step: Step) -> tuple[AgentState, Episodes]:
         """Second half of a tick: take in what the environments returned."""
-        actor, closed, episodes = self.actor.advance(state.actor, step)
-        memory = self.actor.remember(state.memory, actor, closed, state.tick)
+        acting = self.actor(state.macros)
+        actor, closed, episodes = acting.advance(state.actor, step)
+        memory = acting.remember(state.memory, actor, closed, state.tick)
         tally = _count_episodes(state.tally, episodes, self.info.success_above)
-        return state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1), episodes
+        discovery = state.discovery
+        if self.config.mine_every_frames:
+            played = execution.primitives(state.actor.macro, state.macros.table)
+            rows = journal.write(discovery.journal, state.tick, played, state.actor.resetting, episodes)
+            discovery = discovery._replace(journal=rows)
+        state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, discovery=discovery)
+        return state, episodes
 
     def learn(self, state: AgentState) -> AgentState:
         """The updates of one iteration."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from masp.environments.base import JaxEnv, Step
-from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
+from masp.training.agent import Agent, AgentState, Keys, MacroTables, Report, empty_tally, report, seed_axes
 
 
 class TrainState(NamedTuple):
@@ -80,8 +81,18 @@ class CompiledLoop:
 
     def reports(self, state: TrainState) -> list[Report]:
         """What to show, one per seed."""
-        shown = jax.tree.map(np.asarray, report(state.agent))
-        return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(shown.steps))]
+        return self.per_seed(report(state.agent))
+
+    def per_seed(self, part: Any) -> list[Any]:
+        """A part of the state that has the axis of seeds everywhere, as NumPy arrays, one per seed."""
+        shown = jax.tree.map(np.asarray, part)
+        return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(jax.tree.leaves(shown)[0]))]
+
+    @partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+    def changed(self, change: Callable[[AgentState, Any], AgentState], state: TrainState, how: Any) -> TrainState:
+        """`change(agent, how)` for every seed; `how` has an axis of seeds. The given state is used up."""
+        axes = self._axes(state)
+        return state._replace(agent=jax.vmap(change, in_axes=(axes.agent, 0), out_axes=axes.agent)(state.agent, how))
 
     def checkpoints(self, state: TrainState) -> list[TrainState]:
         """Everything, one per seed, each with a copy of the counters that all seeds share."""
@@ -115,21 +126,25 @@ class CompiledLoop:
         """[seeds, episodes] returns and steps of episodes with their own seeds, without noise."""
         learner = state.agent.learner
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
-        score, steps = self._evaluate(learner.params, learner.similarity, keys, episodes)
+        score, steps = self._evaluate(learner.params, learner.similarity, state.agent.macros, keys, episodes)
         return np.asarray(score), np.asarray(steps)
 
     def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> tuple[np.ndarray, np.ndarray]:
         """[episodes] returns and steps of one policy."""
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (params, similarity, key))
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (params, similarity, self.agent.tables(), key))
         score, steps = self._evaluate(*one, episodes)
         return np.asarray(score)[0], np.asarray(steps)[0]
 
-    @partial(jax.jit, static_argnums=(0, 4))
-    def _evaluate(self, params: Any, similarity: Array, keys: Array, episodes: int) -> tuple[Array, Array]:
-        return jax.vmap(partial(self._evaluate_seed, episodes))(params, similarity, keys)
+    @partial(jax.jit, static_argnums=(0, 5))
+    def _evaluate(
+        self, params: Any, similarity: Array, macros: MacroTables, keys: Array, episodes: int
+    ) -> tuple[Array, Array]:
+        return jax.vmap(partial(self._evaluate_seed, episodes))(params, similarity, macros, keys)
 
-    def _evaluate_seed(self, episodes: int, params: Any, similarity: Array, key: Array) -> tuple[Array, Array]:
-        actor, epsilon = self.agent.actor, self.agent.config.eval_epsilon
+    def _evaluate_seed(
+        self, episodes: int, params: Any, similarity: Array, macros: MacroTables, key: Array
+    ) -> tuple[Array, Array]:
+        actor, epsilon = self.agent.actor(macros), self.agent.config.eval_epsilon
         envs, observation = jax.vmap(self.env.reset)(jax.random.split(jax.random.fold_in(key, 0), episodes))
         blank = jnp.zeros(episodes)
 

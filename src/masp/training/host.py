@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from jax import Array
 
 from masp.acting import ActorState
 from masp.environments.base import HostEnv, Step
-from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report
+from masp.training.agent import Agent, AgentState, Keys, MacroTables, Report, empty_tally, report
 
 
 class HostState(NamedTuple):
@@ -75,7 +76,19 @@ class HostLoop:
 
     def reports(self, state: HostState) -> list[Report]:
         """What to show, of the one seed."""
-        return [jax.tree.map(np.asarray, report(state.agent))]
+        return self.per_seed(report(state.agent))
+
+    def per_seed(self, part: Any) -> list[Any]:
+        """A part of the state as NumPy arrays, of the one seed."""
+        return [jax.tree.map(np.asarray, part)]
+
+    def changed(self, change: Callable[[AgentState, Any], AgentState], state: HostState, how: Any) -> HostState:
+        """`change(agent, how)`; `how` has an axis of one seed. The given state is used up."""
+        return HostState(self._changed(change, state.agent, jax.tree.map(lambda leaf: leaf[0], how)), ())
+
+    @partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
+    def _changed(self, change: Callable[[AgentState, Any], AgentState], agent: AgentState, how: Any) -> AgentState:
+        return change(agent, how)
 
     def checkpoints(self, state: HostState) -> list[HostState]:
         """Everything, with what the environments need to be put back."""
@@ -91,21 +104,24 @@ class HostLoop:
         """[1, episodes] returns and steps of episodes with their own seeds, without noise."""
         learner = state.agent.learner
         key = jax.random.fold_in(state.agent.keys.evaluation, number)
-        score, steps = self.play(learner.params, learner.similarity, key, episodes)
+        score, steps = self.play(learner.params, learner.similarity, key, episodes, state.agent.macros)
         return score[None], steps[None]
 
-    def play(self, params: Any, similarity: Any, key: Array, episodes: int) -> tuple[np.ndarray, np.ndarray]:
-        """[episodes] returns and steps of one policy."""
+    def play(
+        self, params: Any, similarity: Any, key: Array, episodes: int, macros: MacroTables | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """[episodes] returns and steps of one policy; `macros`: those of the agent."""
+        macros = self.agent.tables() if macros is None else macros
         # Every environment plays the same number of episodes: taking whichever end first would favour short ones.
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         scores: list[list[float]] = [[] for _ in range(env.num_envs)]
         steps: list[list[int]] = [[] for _ in range(env.num_envs)]
-        actor = jax.jit(self.agent.actor.init)(env.reset(int(key[1]) & 0x7FFFFFFF))
+        actor = jax.jit(self.agent.actor(macros).init)(env.reset(int(key[1]) & 0x7FFFFFFF))
         tick = 0
         while any(len(done) < rounds for done in scores):
-            actor, primitives = self._evaluation_decide(params, similarity, actor, key, tick)
-            actor, ended = self._evaluation_advance(actor, env.step(np.asarray(primitives)))
+            actor, primitives = self._evaluation_decide(params, similarity, actor, macros, key, tick)
+            actor, ended = self._evaluation_advance(actor, macros, env.step(np.asarray(primitives)))
             for i in np.flatnonzero(ended.ended):
                 scores[i].append(float(ended.score[i]))
                 steps[i].append(int(ended.steps[i]))
@@ -116,13 +132,13 @@ class HostLoop:
 
     @partial(jax.jit, static_argnums=0, donate_argnums=3)
     def _evaluation_decide(
-        self, params: Any, similarity: Array, actor: ActorState, key: Array, tick: Array
+        self, params: Any, similarity: Array, actor: ActorState, macros: MacroTables, key: Array, tick: Array
     ) -> tuple[ActorState, Array]:
-        values = self.agent.learner.values(params, self.agent.actor.inputs(actor), similarity, None)
-        epsilon = self.agent.config.eval_epsilon
-        return self.agent.actor.decide(actor, values, epsilon, tick, jax.random.fold_in(key, tick))
+        acting, epsilon = self.agent.actor(macros), self.agent.config.eval_epsilon
+        values = self.agent.learner.values(params, acting.inputs(actor), similarity, None)
+        return acting.decide(actor, values, epsilon, tick, jax.random.fold_in(key, tick))
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _evaluation_advance(self, actor: ActorState, step: Step) -> tuple[ActorState, Any]:
-        actor, _, ended = self.agent.actor.advance(actor, step)
+    def _evaluation_advance(self, actor: ActorState, macros: MacroTables, step: Step) -> tuple[ActorState, Any]:
+        actor, _, ended = self.agent.actor(macros).advance(actor, step)
         return actor, ended

@@ -14,6 +14,7 @@ from masp.actions import ActionSet
 from masp.bundle import Bundle
 from masp.config import TrainConfig
 from masp.errors import UserError
+from masp.similarity import as_matrix
 from masp.training import checkpoint
 from masp.training.run_dir import RunDir
 from masp.training.train import make_loop
@@ -28,9 +29,15 @@ class Run:
     actions: ActionSet
     metrics: list[dict[str, Any]]
     params: Any
-    similarity: np.ndarray  # [A, A]
+    context: np.ndarray
+    """The similarity as the network sees it: the matrix, or factors of it."""
     success_above: float | None
     """An episode whose return exceeds this is a success; None: success has no meaning here."""
+
+    @property
+    def similarity(self) -> np.ndarray:
+        """[A, A]"""
+        return np.asarray(as_matrix(self.context))
 
     @property
     def bundle(self) -> Bundle:
@@ -41,14 +48,14 @@ class Run:
         """Returns and steps of so many episodes, played greedily, without noise."""
         loop, _ = make_loop(self.config, self.actions)
         try:
-            return loop.play(self.params, self.similarity, jax.random.PRNGKey(seed), episodes)
+            return loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
         finally:
             loop.close()
 
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
         loop, _ = make_loop(self.config, self.actions)
-        return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.similarity, None))
+        return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
 
 
 def load_run(path: str | Path) -> Run:

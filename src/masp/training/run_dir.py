@@ -1,12 +1,13 @@
 """The directory of one run: what is in it, and what may be done with one that exists.
 
 config.json             the resolved configuration
-actions.json            the macro file that was used
+actions.json            the macro file that was used; where macros are replaced, in the end the last ones
 metrics.csv, .jsonl     one row per `log_every_frames`
 policy.safetensors      parameters and similarity, enough to play
 checkpoint.safetensors  everything, enough to go on
 similarity.safetensors  bundle of macros and similarity
 usage.json              how often each action was decided on
+macros.jsonl            which macros there were when; only where they are replaced during training
 summary.json            final figures; there only when the run is finished
 """
 
@@ -35,6 +36,7 @@ class RunDir:
         self.checkpoint_file = self.path / "checkpoint.safetensors"
         self.bundle_file = self.path / "similarity.safetensors"
         self.usage_file = self.path / "usage.json"
+        self.history_file = self.path / "macros.jsonl"
         self.summary_file = self.path / "summary.json"
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from masp import factored
 from masp.actions import ActionSet
 from masp.allocator import keep_freed_memory
 from masp.bundle import Bundle, load_bundle, save_bundle
@@ -18,10 +19,12 @@ from masp.environments import is_jax, make_env
 from masp.environments.base import EnvInfo
 from masp.environments.registry import stated_options
 from masp.errors import UserError
-from masp.similarity import group_auc
+from masp.similarity import as_matrix, group_auc
 from masp.training import checkpoint
 from masp.training.agent import Agent, Report
 from masp.training.compiled import CompiledLoop
+from masp.training.discovery import Discoverer, require_macros
+from masp.training.history import MacroHistory
 from masp.training.host import HostLoop
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
 
@@ -88,6 +91,11 @@ def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> tuple[An
     similarity = None
     if actions is None:
         actions, similarity = resolve_actions(config, env.info)
+    rank = config.similarity.similarity_rank
+    if rank >= len(actions):
+        raise UserError(f"similarity_rank must be below the number of actions, {len(actions)}, got {rank}")
+    if rank and similarity is not None:
+        similarity = factored.factor(similarity, rank)
     agent = Agent(config, env.info, actions)
     if is_jax(env):
         return CompiledLoop(agent, env), similarity
@@ -106,6 +114,8 @@ class _Session:
         self._agent: Agent = self._loop.agent
         self._runs = [RunDir(config.out) for config in configs]
         self._agent.replay_ticks  # noqa: B018 - raises before anything is written
+        if self._config.mine_every_frames:
+            require_macros(self._agent)
         seeds = [config.seed for config in configs]
         resumed = resume and all(run.checkpoint_file.exists() for run in self._runs)
         for run, config in zip(self._runs, configs, strict=True):
@@ -117,6 +127,7 @@ class _Session:
         if resumed:
             self._state = self._restored()
         kept = self._loop.frames(self._state) if resumed else [None] * len(configs)
+        self._discoverer = self._make_discoverer(kept)
         board = self._config.tensorboard
         self._writers = [
             MetricsWriter(run, None if frames is None else int(frames), board)
@@ -136,6 +147,8 @@ class _Session:
             self._advance_to(min(_next_multiple(before, config.log_every_frames), config.frames))
             last = self._frames() >= config.frames
             self._log(evaluate=last or _crossed(before, self._frames(), config.eval_every_frames))
+            if self._discoverer and not last and _crossed(before, self._frames(), config.mine_every_frames):
+                self._state = self._discoverer.round(self._loop, self._state)
             if not last and _crossed(before, self._frames(), config.checkpoint_every_frames):
                 self._save()
         return self._finish()
@@ -187,8 +200,18 @@ class _Session:
             "decision_steps": float(shown.steps) / max(float(shown.usage.sum()), 1.0),
         }
         row.update({name: float(value) / updates for name, value in tally.metrics._asdict().items()})
-        row.update(similarity_row(shown.similarity, self._agent))
+        row.update(similarity_row(np.asarray(as_matrix(shown.similarity)), self._agent))
         return row
+
+    def _make_discoverer(self, kept: Sequence[int | None]) -> Discoverer | None:
+        """What replaces macros, if anything does; of a resumed run, the rounds up to so many frames are kept."""
+        if not self._config.mine_every_frames:
+            return None
+        histories = [
+            MacroHistory(run.history_file, self._agent.actions, None if frames is None else int(frames))
+            for run, frames in zip(self._runs, kept, strict=True)
+        ]
+        return Discoverer(self._agent, [config.seed for config in self._configs], histories)
 
     def _save(self) -> None:
         for run, state in zip(self._runs, self._loop.checkpoints(self._state), strict=True):
@@ -204,11 +227,15 @@ class _Session:
     def _finish(self) -> list[Result]:
         self._save()
         results = []
-        for run, shown in zip(self._runs, self._loop.reports(self._state), strict=True):
+        for i, (run, shown) in enumerate(zip(self._runs, self._loop.reports(self._state), strict=True)):
+            actions, decisions = self._agent.actions, shown.usage
+            if self._discoverer:
+                actions = self._discoverer.actions[i]
+                decisions = decisions - self._loop.per_seed(self._state.agent.discovery.usage_at_birth)[i]
+                actions.save(run.actions_file)
             checkpoint.save(run.policy_file, {"params": shown.params, "similarity": shown.similarity})
-            save_bundle(run.bundle_file, Bundle(self._agent.actions, shown.similarity))
-            usage = {"actions": self._agent.actions.names, "decisions": shown.usage.tolist()}
-            write_json(run.usage_file, usage)
+            save_bundle(run.bundle_file, Bundle(actions, np.asarray(as_matrix(shown.similarity))))
+            write_json(run.usage_file, {"actions": actions.names, "decisions": decisions.tolist()})
             last = run.read_metrics()[-1]
             write_json(run.summary_file, last)
             results.append(Result(run.path, last))
@@ -219,7 +246,8 @@ def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
     """What the similarity looks like, and how well it tells the true groups apart where they are known."""
     off = similarity[~np.eye(len(similarity), dtype=bool)]
     groups = agent.info.groups
-    if not agent.config.similarity.active or agent.actions != agent.info.actions:
+    replaced = agent.actions != agent.info.actions or agent.config.mine_every_frames
+    if not agent.config.similarity.active or replaced:
         groups = None
     return {
         "similarity_mean": float(off.mean()) if off.size else 0.0,
