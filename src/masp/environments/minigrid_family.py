@@ -6,12 +6,13 @@ the same command gives the same run everywhere, and it is the original.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 
 from masp.environments.base import HostEnv
-from masp.environments.family import Family, Option
+from masp.environments.family import Family, Option, Package
 from masp.errors import UserError
+
+ENVPOOL = Package("envpool", "envpool")
 
 
 def _knows(env_id: str) -> bool:
@@ -33,8 +34,7 @@ def _make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
         return minigrid.make_minigrid(make, num_envs)
     if backend != "envpool":
         raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
-    if importlib.util.find_spec("envpool") is None:
-        raise UserError("backend=envpool needs the package envpool: pip install 'masp-rl[envpool]'")
+    ENVPOOL.require_installed("backend=envpool")
     from masp.environments.minigrid_envpool import EnvPoolMiniGrid
 
     return EnvPoolMiniGrid(full_id, minigrid.CellsWithDirection(make()), of_task, num_envs)
@@ -55,4 +55,5 @@ FAMILY = Family(
     preset="minigrid",
     package="minigrid",
     stated=("backend=minigrid",),
+    backends=(ENVPOOL,),
 )
