@@ -24,8 +24,8 @@ def test_train_and_eval(tmp_path, capsys):
     assert rows[-1]["updates"] >= (200 - 20) // 4
     assert rows[-1]["eval_episode_steps"] == 20
     capsys.readouterr()
-    assert main(["eval", out, "--episodes", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["episode_steps"] == 20
+    assert main(["eval", out, "--episodes", "3", "--env-options", "max_steps=9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episode_steps"] == 9
     assert {child.pid for child in multiprocessing.active_children()} == before
 
 

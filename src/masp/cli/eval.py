@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--episodes", type=int, default=100, metavar="N", help="episodes to play (default: 100)")
     parser.add_argument("--seed", type=int, default=12345, metavar="N", help="seed of the episodes (default: 12345)")
     parser.add_argument("--video", metavar="FILE", help="also write one episode, with its macros: .gif, .webp or .mp4")
+    parser.add_argument(
+        "--env-options", nargs="+", default=[], metavar="NAME=VALUE", help="options other than those of training"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -35,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         _require_writable(args.video)
     from masp.training.run import load_run
 
-    run = load_run(args.run_dir)
+    run = load_run(args.run_dir, args.env_options)
     score, steps = run.evaluate(args.episodes, args.seed)
     above = run.success_above
     report = {

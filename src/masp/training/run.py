@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from masp.actions import ActionSet
 from masp.bundle import Bundle
-from masp.config import TrainConfig
+from masp.config import TrainConfig, replace
 from masp.errors import UserError
 from masp.similarity import as_matrix
 from masp.training import checkpoint
@@ -58,10 +59,17 @@ class Run:
         return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
 
 
-def load_run(path: str | Path) -> Run:
-    """Open a run directory, or raise `UserError` that says what is missing."""
+def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
+    """Open a run directory, or raise `UserError` that says what is missing.
+
+    Args:
+      env_options: options of the environment in place of those that the run was trained with, as name=value.
+    """
     run = RunDir(path)
     config, actions = run.read_config(), run.read_actions()
+    given = {option.partition("=")[0] for option in env_options}
+    kept = (option for option in config.env_options if option.partition("=")[0] not in given)
+    config = replace(config, env_options=(*kept, *env_options))
     if not run.policy_file.exists():
         raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
     loop, _ = make_loop(config, actions)
