@@ -1,9 +1,14 @@
 """What every environment promises, on every environment."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from vectors import MADE, assert_equal, make_vector, play, stack
 
+import naive_play
+from masp.acting import Actor
+from masp.actions import ActionSet
 from masp.environments import make_env
 
 N = 4
@@ -20,10 +25,9 @@ def test_shapes_and_types(name):
     assert steps.observation.dtype == env.info.observation_dtype
     assert steps.reward.shape == (20, N)
     assert steps.reward.dtype == np.float32
-    for flag in (steps.terminated, steps.truncated):
+    for flag in (steps.terminated, steps.truncated, steps.life_lost):
         assert flag.shape == (20, N)
         assert flag.dtype == bool
-    assert not steps.life_lost.any()
 
 
 @every
@@ -56,10 +60,12 @@ def test_the_tick_after_an_end_only_resets(name):
 
 
 @every
-def test_no_episode_is_longer_than_promised(name):
+def test_only_the_limit_cuts_an_episode(name):
     env = make_vector(name, N)
     _, _, steps = play(env, 80)
     assert not (steps.terminated & steps.truncated).any()
+    limited = any(option.startswith("max") for option in MADE[name])
+    assert steps.truncated.any() == limited or name == "tape"
     length = np.zeros(N, int)
     for ended, truncated in zip(steps.terminated | steps.truncated, steps.truncated, strict=True):
         length += 1  # a reset tick brings it from -1 to 0
@@ -67,6 +73,56 @@ def test_no_episode_is_longer_than_promised(name):
             assert (length <= env.info.max_episode_steps).all()
             assert (length[truncated] == env.info.max_episode_steps).all()
         length[ended] = -1
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if any(option.startswith("max") for option in MADE[name])])
+def test_a_cut_episode_shows_what_it_would_have_shown(name):
+    """The observation of the cut is the real one: an episode that is cut later has the same at that step."""
+    _, _, cut = play(make_vector(name, N), 40, seed=2)
+    _, _, longer = play(make_vector(name, N, later=3), 40, seed=2)
+    cut_first = 0
+    for i in range(N):
+        last = int(np.argmax((cut.terminated | cut.truncated)[:, i]))  # of the first episode
+        for one, other in zip(cut[:3], longer[:3], strict=True):  # observation, reward, terminated
+            np.testing.assert_array_equal(one[: last + 1, i], other[: last + 1, i])
+        assert not longer.truncated[: last + 1, i].any()
+        cut_first += bool(cut.truncated[last, i])
+    assert cut_first
+
+
+@every
+def test_macros_are_played_exactly_and_frames_counted(name):
+    """Macros of length 1 to 8, chosen at random: the environments see them flattened, cut off only by an end."""
+    env, ticks = make_vector(name, N, later=3), 200
+    rng = np.random.default_rng(5)
+    primitives = env.info.actions.num_primitives
+    actions = ActionSet(primitives, [rng.integers(primitives, size=length).tolist() for length in range(1, 9)])
+    actor = Actor(jnp.asarray(actions.table), jnp.asarray(actions.lengths), 0.9, 1, 1, clip_rewards=False)
+    decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
+    choices = rng.integers(len(actions), size=(ticks, N))
+    state, seen, told = actor.init(jnp.asarray(env.reset(6))), [], []
+    for tick in range(ticks):
+        values = jax.nn.one_hot(choices[tick], len(actions))  # the greedy action is the one we want
+        state, played = decide(state, values, 0.0, jnp.asarray(tick), jax.random.PRNGKey(tick))
+        seen.append(np.asarray(played))
+        told.append(env.step(seen[-1]))
+        state, _, _ = advance(state, told[-1])
+    decisions, steps, whole = 0, 0, set()
+    for i in range(N):
+        rows = zip(choices, told, strict=True)
+        script = [naive_play.Tick(row[i], *(float(step[k][i]) for k in range(1, 5))) for row, step in rows]
+        played, flat = naive_play.play(script, actions.sequences())
+        assert [a for a, expected in zip(np.array(seen)[:, i], flat, strict=True) if expected is not None] == [
+            expected for expected in flat if expected is not None
+        ]
+        decisions += len(played)
+        steps += sum(expected is not None for expected in flat)
+        whole |= {d.steps for d in played if d.steps == len(actions.sequence(d.action))}
+    assert whole == set(range(1, min(8, env.info.max_episode_steps) + 1))
+    assert int(state.steps) == steps  # reset ticks cost none; frames are steps x frames_per_step
+    assert 0 <= int(state.usage.sum()) - decisions <= N  # those under way at the end
+    env.reset(6)
+    assert_equal(stack(env, np.array(seen)), type(told[0])(*[np.stack(part) for part in zip(*told, strict=True)]))
 
 
 def test_cartpole_shows_its_final_observation():
@@ -95,3 +151,12 @@ def test_planted_bandit_pays_the_good_group_of_each_context():
     assert env.info.observation_shape == (4,)
     assert env.info.actions.num_primitives == 2
     np.testing.assert_array_equal(np.bincount(env.info.groups), [8, 8])
+
+
+def test_minatar_shows_the_lost_ball():
+    _, _, steps = play(make_vector("minatar-breakout", N), 200)
+    assert steps.terminated.any() and steps.truncated.any()
+    ball, bottom = 1, 9
+    np.testing.assert_array_equal(steps.observation[:, :, bottom, :, ball].any(axis=-1), steps.terminated)
+    after_end = steps.observation[1:][(steps.terminated | steps.truncated)[:-1]]
+    assert after_end[:, 3, (0, 9), ball].any(axis=-1).all()  # the ball starts on one of two cells
