@@ -100,6 +100,8 @@ def header(**changes):
         (header(primitive_names=["A"]), "{}", "row 1: primitive_names must be a list of 3"),
         (header(), "{", r"row 2: broken JSON"),
         (header(), "3", "row 2: expected an object"),
+        ('{"a":' * 100_000, "{}", "row 1: not the header"),
+        (header(), "[" * 100_000, "row 2: broken JSON"),
         (header(), '{"actions": 3}', "row 2: expected an object with a list 'actions'"),
         (header(), '{"actions": [true]}', "row 2: 'actions' must hold integers"),
         (header(), '{"actions": [0, 3]}', r"row 2: action 3 is not one of 0\.\.2"),

@@ -173,6 +173,8 @@ class ActionSet:
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise UserError(f"{path}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+        except RecursionError:
+            raise UserError(f"{path}: not a macro file: brackets are nested thousands deep") from None
         return cls.from_json(data, str(path))
 
 

@@ -138,7 +138,7 @@ def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
     line = file.readline(1 << 20)
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter: brackets nested thousands deep
         raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one") from None
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one")
@@ -155,7 +155,7 @@ def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
 def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisode:
     try:
         entry = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{where}: broken JSON ({error}); remove the line") from None
     actions = entry.get("actions") if isinstance(entry, dict) else None
     if not isinstance(actions, list):

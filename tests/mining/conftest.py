@@ -3,9 +3,11 @@
 import pytest
 
 
-@pytest.fixture(params=[1 << 20, 7], ids=["one-chunk", "tiny-chunks"])
+@pytest.fixture(params=[1 << 20, 7, 64], ids=["one-chunk", "tiny-chunks", "long-keys"])
 def chunk_size(request, monkeypatch):
-    """Run a test with chunks larger and smaller than the play."""
+    """Run a test with chunks larger and smaller than the play, and as if no place fitted beside a window."""
+    if request.param == 64:
+        monkeypatch.setattr("masp.mining.occurrences._PLACE_BITS", 64)
     monkeypatch.setattr("masp.mining.counting._WINDOWS_PER_CHUNK", request.param)
     monkeypatch.setattr("masp.mining.coverage._WINDOWS_PER_CHUNK", request.param)
     monkeypatch.setattr("masp.mining.occurrences._WINDOWS_PER_CHUNK", request.param)

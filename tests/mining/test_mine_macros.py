@@ -51,6 +51,15 @@ def test_equals_naive_for_every_option(chunk_size, episodes, options, noop):
 
 
 @slow_ok
+@given(st.lists(st.lists(st.integers(0, 1), max_size=60), min_size=1, max_size=3), st.integers(9, 38), st.booleans())
+def test_long_macros_equal_naive(episodes, longest, diverse):
+    if not any(episodes):
+        return
+    options = MiningSettings(k=5, min_length=longest - 8, max_length=longest, min_count=1, diverse=diverse)
+    assert chosen(mine([source(episodes)], options).actions) == naive_mining.mine(episodes, options)
+
+
+@slow_ok
 @given(plays, st.integers(1, 40), st.integers(1, 3))
 def test_literal_equals_counter(chunk_size, episodes, k, stride):
     if not any(episodes):
@@ -112,6 +121,13 @@ def test_waiting_does_not_make_another_macro():
     found = mine_macros(play, primitive_names=names, num_primitives=3, **options)
     # 0 1 2 and 1 2 0 both mean "A B", 0 0 1 means the primitive A; a pause between A and B is another thing
     assert chosen(found) == [((0, 1, 2), 3), ((1, 0, 2), 2)]
+
+
+def test_one_action_and_longest_macro():
+    found = mine_macros([[0] * 80], k=1, min_length=57, max_length=57, keep_constant=True)
+    assert chosen(found) == [((0,) * 57, 24)]
+    with pytest.raises(masp.UserError, match="at most 57 fit"):
+        mine_macros([[0] * 80], max_length=58)
 
 
 def test_many_different_actions():

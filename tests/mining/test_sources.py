@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from masp.errors import UserError
 from masp.mining import MiningSettings, mine, mine_macros
@@ -146,6 +148,45 @@ def test_nothing_there(tmp_path):
         open_sources([tmp_path / "empty"])
     with pytest.raises(UserError, match=r"neither a file nor a folder"):
         open_sources(["/dev/null"])
+
+
+LINES = st.sampled_from(
+    [
+        b"db traj id : 1",
+        b"frame,reward,score,terminal,action",
+        b"0,0,0,0,1",
+        b"1, 0, 0, True, 2",
+        b"2,0,0,x,3",
+        b'{"format":"masp-recording","version":1,"env_id":"a","num_primitives":18,"primitive_names":[]}',
+        b'{"actions":[0,1,2],"score":1.0,"success":true,"frames":3}',
+        b'{"actions":' + b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"\xff\xfe\x00",
+        b"",
+    ]
+)
+
+
+@given(st.binary(max_size=200) | st.lists(LINES | st.binary(max_size=30), max_size=6).map(b"\n".join), st.booleans())
+@settings(deadline=None)
+def test_any_file_is_read_or_refused_with_one_line(tmp_path_factory, content, skip_broken):
+    path = tmp_path_factory.mktemp("any") / "1.txt"
+    path.write_bytes(content)
+    try:
+        (source,) = open_sources([path], skip_broken=skip_broken)
+    except UserError as error:
+        assert str(path) in str(error) and "\n" not in str(error) and len(str(error)) < 500 + len(str(path))
+    else:
+        assert source.episodes.lengths.sum() == len(source.episodes.actions)
+
+
+def test_one_game_in_the_folder_of_another_is_reported_or_refused(tmp_path):
+    agc(tmp_path / "pong" / "1.txt", [1, 2, 3, 1, 2, 3])
+    recording(tmp_path / "pong" / "2.jsonl", [RecordedEpisode([5])], RecordingHeader("Other-v0", 6))
+    with pytest.raises(UserError, match=r"2\.jsonl: its play has 6 primitive actions, that of .*1\.txt has 18"):
+        open_sources([tmp_path])
+    with pytest.raises(UserError, match=r"action '3' is not one of 0\.\.2: play of another game"):
+        open_sources([tmp_path / "pong" / "1.txt"], num_primitives=3)
 
 
 def minari_set(tmp_path, monkeypatch, space):
