@@ -209,7 +209,7 @@ class TrainConfig:
         """What the variant implies, made explicit: without `masp` there is no penalty and no embedding."""
         if self.variant == "masp":
             return self
-        return replace(self, penalty_weight=0.0, learn_similarity=False, embedding=0)
+        return replace(self, penalty_weight=0.0, learn_similarity=False, embedding=0, similarity_rank=0)
 
 
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
