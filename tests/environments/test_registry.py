@@ -38,12 +38,15 @@ def test_options_reach_the_environment():
         ("CartPol-v1", (), "unknown environment 'CartPol-v1'; did you mean CartPole-v1"),
         ("doorkey-5x5", (), "did you mean DoorKey-5x5"),
         ("planted-girdd", (), "did you mean planted-grid"),
+        ("minatar-spaceinvaders", (), "did you mean minatar-space_invaders"),
+        ("MountainCar", (), "did you mean MountainCar-v0"),
         ("qqqqqq", (), "unknown environment 'qqqqqq'"),
         ("no_such_module:Thing-v0", (), "module before the colon cannot be imported"),
         ("planted-grid", ["sizes=3"], "planted-grid has no option 'sizes'; it has size, copies, max_steps, order_seed"),
         ("planted-grid", ["size=big"], "option size must be of type int, got 'big'"),
         ("planted-grid", ["size=2.5"], "option size must be of type int, got 2.5"),
         ("planted-bandit", ["pay_good=true"], "option pay_good must be of type float, got True"),
+        ("CartPole-v1", ["max_episode_steps=-3"], "max_episode_steps"),
         ("CartPole-v1", ["colour=1"], "CartPole-v1 has no option 'colour'; it has max_episode_steps, render_mode"),
         ("DoorKey-5x5", ["sizes=3"], "has no option 'sizes'; it has .*size, "),
         ("DoorKey-5x5", ["agent_view_size=2"], "cannot be made with agent_view_size=2: AssertionError"),
@@ -63,10 +66,13 @@ def test_old_versions_do_not_warn():
 
 
 def test_packages_are_imported_when_needed():
-    """And then without a word on the terminal."""
+    """And then without a word on the terminal, nor a warning of ours or of theirs that Python would show."""
     code = (
-        "import sys; from masp.environments import make_env; make_env('planted-grid');"
-        "assert not {'gymnasium', 'minigrid'} & set(sys.modules); make_env('DoorKey-5x5')"
+        "import sys; from masp.environments import make_env; make_env('planted-grid')\n"
+        "assert not {'gymnasium', 'minigrid', 'pgx'} & set(sys.modules)\n"
+        "make_env('DoorKey-5x5'); make_env('CartPole-v1')\n"
+        "try: make_env('minatar-breakout')\n"
+        "except ValueError as error: assert 'masp-rl[minatar]' in str(error)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
