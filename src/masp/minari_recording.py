@@ -69,7 +69,7 @@ class MinariWriter:
         steps = len(actions)
         number = self._metadata["total_episodes"]
         last = [False] * (steps - 1)
-        known = success is not None
+        infos = None if success is None else {"success": [False] * steps + [success]}
         episode = EpisodeBuffer(
             id=number,
             observations=list(observations),
@@ -77,7 +77,7 @@ class MinariWriter:
             rewards=list(rewards),
             terminations=[*last, terminated],
             truncations=[*last, not terminated],
-            infos={"success": [False] * steps + [success]} if known else None,
+            infos=infos,
         )
         self._storage.update_episodes([episode])
         self._megabytes += sum(file.stat().st_size for file in (self._path / str(number)).iterdir()) / 1e6
