@@ -160,8 +160,8 @@ def test_the_arcade_game_would_understand_the_motions():
         motion, keys = next(MOTIONS[start] for start in MOTIONS if name.startswith(start))
         assert reads(relative(COMPLEX[name]), motion, keys), name
     assert not reads(relative(COMPLEX["hadouken-hp"]), "623", PUNCHES)
-    held_for_six = [frame for frame in relative(COMPLEX["yoga-flame"]) for _ in range(5)]
-    assert not reads(held_for_six, "41236", PUNCHES)  # what a longer action repeat would make of it
+    slow = [frame for frame in relative(COMPLEX["yoga-flame"]) for _ in range(5)]
+    assert not reads(slow, "41236", PUNCHES)  # what an action repeat of ten would make of it
 
 
 @pytest.mark.parametrize("charge_frames", [60, 40])
