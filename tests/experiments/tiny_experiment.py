@@ -1,14 +1,13 @@
 """An experiment of a few seconds, with everything that a real one has; also a program that runs it.
 
-  python tiny_experiment.py STORE [--slow] [--jobs N] [--ray]
+python tiny_experiment.py STORE [--rich] [--jobs N] [--ray]
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
-import time
-from pathlib import Path
 
 from masp.experiments.experiment import Cell, Experiment, Scale, options
 from masp.experiments.plan import plan
@@ -49,24 +48,29 @@ AGENT = dataclasses.replace(BASE, control="rainbow", seeds=(1000,))
 MINED = MacroSet(Play(AGENT, steps=200, epsilon=0.5), k=2, min_length=1, max_length=1, literal=True)
 
 
+PLAIN = dataclasses.replace(BASE, control="macros", seeds=(0, 1, 2), together=False, frames=8_000)
+"""With a checkpoint every 100 frames, so that there is time to kill it between two of them."""
+
+
 def cells(scale: Scale) -> list[Cell]:
-    """Learned, learned at a chosen weight, transferred one seed at a time, and mined macros with noise."""
+    """Three units of the same program, because compiling is what takes time here."""
     del scale
-    learned = BASE
-    transferred = dataclasses.replace(BASE, control="transfer", source=learned, together=False)
-    return [
-        Cell(("bandit",), "masp", learned),
-        Cell(("bandit",), "transfer", transferred),
-    ]
+    return [Cell(("bandit",), "macros", PLAIN)]
 
 
 def rich_cells(scale: Scale) -> list[Cell]:
-    """All kinds of trials."""
-    swept = dataclasses.replace(BASE, sweep=Sweep((0.01, 0.1), (0.001, 0.01), seeds=(100,)), seeds=(0,))
-    noisy = dataclasses.replace(BASE, macros=dataclasses.replace(MINED, noise=0.5), seeds=(0,))
+    """All kinds of trials, and one that fails together with the one that needs it."""
+    del scale
+    transferred = dataclasses.replace(BASE, control="transfer", source=BASE, together=False)
+    swept = dataclasses.replace(BASE, sweep=Sweep((0.01, 0.1), seeds=(100,)), seeds=(0,))
+    noisy = dataclasses.replace(BASE, control="macros", macros=dataclasses.replace(MINED, noise=0.5), seeds=(0,))
+    broken = dataclasses.replace(BASE, env_options=("nonsense=1",))
     return [
-        *cells(scale),
-        Cell(("bandit",), "truth", dataclasses.replace(BASE, control="truth")),
+        Cell(("broken",), "masp", broken),
+        Cell(("broken",), "transfer", dataclasses.replace(transferred, source=broken)),
+        Cell(("bandit",), "masp", BASE),
+        Cell(("bandit",), "transfer", transferred),
+        Cell(("bandit",), "truth", dataclasses.replace(BASE, control="truth", together=False)),
         Cell(("bandit",), "swept", swept),
         Cell(("bandit",), "noise", noisy),
     ]
@@ -76,32 +80,10 @@ TINY = Experiment("tiny", "a tiny experiment", "success", ("task",), cells)
 RICH = dataclasses.replace(TINY, cells=rich_cells)
 
 
-def shared_programs(store: Path, programs: Path) -> Store:
-    """A store whose compiled programs are shared with other stores, because compiling is what takes time here."""
-    (store / "work").mkdir(parents=True, exist_ok=True)
-    programs.mkdir(parents=True, exist_ok=True)
-    link = store / "work" / "compiled"
-    if not link.exists():
-        link.symlink_to(programs)
-    return Store(store)
-
-
-def slow_down(seconds: float) -> None:
-    """Let every checkpoint take so long, so that a test can kill between two of them."""
-    from masp.training import checkpoint
-
-    save = checkpoint.save
-
-    def slow(*args, **kwargs):
-        save(*args, **kwargs)
-        time.sleep(seconds)
-
-    checkpoint.save = slow
-
-
 if __name__ == "__main__":
-    if "--slow" in sys.argv:
-        slow_down(0.3)
     jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 1
     where = Where(jobs=jobs, ray="auto" if "--ray" in sys.argv else "")
-    sys.exit(1 if reproduce(plan(TINY, "smoke"), Store(sys.argv[1]), where, "tiny") else 0)
+    planned = plan(RICH if "--rich" in sys.argv else TINY, "smoke")
+    failed = reproduce(planned, Store(sys.argv[1]), where, "tiny")
+    print(json.dumps(failed))
+    sys.exit(1 if failed else 0)

@@ -15,8 +15,16 @@ import numpy as np
 
 from masp.analysis.statistics import bootstrap_interval
 
-COLOURS = {"rainbow": "#1f3b73", "macros": "#6fa8dc", "masp": "#cc2936"}
-"""As in the paper's figures."""
+COLOURS = {
+    "rainbow": "#1f3b73",
+    "macros": "#6fa8dc",
+    "masp": "#cc2936",
+    "uniform": "#8c8c8c",
+    "random": "#c9a227",
+    "overlap": "#5a9367",
+    "truth": "#111111",
+}
+"""The first three as in the paper's figures, then the controls."""
 
 
 def learning_curves(
@@ -39,7 +47,7 @@ def learning_curves(
     axes.set(xlabel="environment frames", ylabel=measure, title=title)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _band(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -75,7 +83,7 @@ def similarity_map(
     else:
         axes.set(xlabel="action (ordered by cluster)", ylabel="action (ordered by cluster)")
     axes.set_title(title)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def cluster_order(similarity: np.ndarray) -> list[int]:
@@ -103,7 +111,8 @@ def cluster_order(similarity: np.ndarray) -> list[int]:
     return sorted(range(count), key=lambda i: (cluster[i], -closeness[i, cluster[i]], i))
 
 
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write and forget it; folders are made."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)

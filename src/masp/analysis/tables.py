@@ -52,6 +52,7 @@ class Table:
     title: str
     measure: str
     kind: str
+    paper_table: str
     row_names: tuple[str, ...]
     columns: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], dict[str, TableCell]], ...]
@@ -89,6 +90,7 @@ def build(plan: dict[str, Any], records: Records, extra_notes: tuple[str, ...] =
         title=plan["title"],
         measure=plan["measure"],
         kind=plan["kind"],
+        paper_table=plan["paper_table"],
         row_names=tuple(plan["row_names"]),
         columns=tuple(columns),
         rows=tuple(rows.items()),

@@ -74,10 +74,9 @@ otherwise every new option of the package would make all finished results look u
 def config_of(trial: Trial) -> TrainConfig:
     """The configuration of a trial, without its files, directory and seed."""
     changes = {**CONTROLS[trial.control], **dict(trial.overrides)}
-    config = replace(
-        from_preset(trial.preset, trial.env), env_options=trial.env_options, frames=trial.frames, **changes
-    )
-    return config.resolved()
+    if trial.env_options:  # otherwise the preset's
+        changes["env_options"] = trial.env_options
+    return replace(from_preset(trial.preset, trial.env), frames=trial.frames, **changes).resolved()
 
 
 @cache

@@ -86,7 +86,7 @@ def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> Acti
     if source.agent is not None:
         seed = source.agent.seeds[0]
         run = load_run(store.run_dir_of(trial_id(source.agent), seed))
-        play_or_files = [episode.actions for episode in play(run, source.steps, source.epsilon, seed)]
+        play_or_files = play(run, source.steps, source.epsilon, seed)
     found = mine_macros(
         play_or_files,
         macros.k,

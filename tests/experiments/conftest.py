@@ -1,0 +1,52 @@
+"""Programs that run the tiny experiment, with compiled programs shared between their stores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("tiny_experiment.py")
+QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+
+Start = Callable[..., subprocess.Popen]
+
+
+@pytest.fixture(scope="session")
+def compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture(scope="session")
+def new_store(tmp_path_factory: pytest.TempPathFactory, compiled_programs: Path) -> Callable[[], Path]:
+    """A function that makes an empty store."""
+
+    def make() -> Path:
+        store = tmp_path_factory.mktemp("store")
+        (store / "work").mkdir()
+        (store / "work" / "compiled").symlink_to(compiled_programs)
+        return store
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Start]:
+    """A function that starts the program; what still runs at the end is killed."""
+    running: list[subprocess.Popen] = []
+
+    def begin(store: Path, *flags: str) -> subprocess.Popen:
+        environment = {**os.environ, "XLA_FLAGS": QUICK_TO_COMPILE}
+        command = [sys.executable, str(PROGRAM), str(store), *flags]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
