@@ -72,7 +72,7 @@ class MinariWriter:
         infos = None if success is None else {"success": [False] * steps + [success]}
         episode = EpisodeBuffer(
             id=number,
-            observations=list(observations),
+            observations=[np.asarray(o, self._storage.observation_space.dtype) for o in observations],
             actions=list(actions),
             rewards=list(rewards),
             terminations=[*last, terminated],
@@ -103,6 +103,8 @@ def require_new(folder: str | Path) -> None:
 
 def _observation_space(info: EnvInfo) -> gymnasium.spaces.Box:
     dtype = np.dtype(info.observation_dtype)
+    if dtype.kind == "b":  # no space holds truth values
+        return gymnasium.spaces.Box(0, 1, info.observation_shape, np.uint8)
     if dtype.kind in "iu":
         low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
         return gymnasium.spaces.Box(low, high, info.observation_shape, dtype.type)

@@ -121,17 +121,19 @@ def test_minari_loads_it(tmp_path, run_dir):
     assert macros[0] == macros[1]
 
 
-def test_images_are_kept_to_the_bit(tmp_path):
+@pytest.mark.parametrize(("dtype", "stored"), [("uint8", "uint8"), ("bool", "uint8"), ("float32", "float32")])
+def test_observations_are_kept_to_the_bit(tmp_path, dtype, stored):
     minari = pytest.importorskip("minari")
     pytest.importorskip("pyarrow")
     from masp.environments.base import EnvInfo
     from masp.minari_recording import MinariWriter
 
-    info = EnvInfo("Picture-v0", (40, 40, 1), np.dtype(np.uint8), "image", ActionSet(2))
-    frames = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 1), np.uint8)
+    info = EnvInfo("Picture-v0", (40, 40, 1), np.dtype(dtype), "image", ActionSet(2))
+    frames = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 1)).astype(dtype)
     MinariWriter(tmp_path / "pictures", info, "random").add(list(frames), [1, 0], [0.5, 1.0], True, None)
     (episode,) = minari.MinariDataset(tmp_path / "pictures" / "data").iterate_episodes()
     np.testing.assert_array_equal(episode.observations, frames)
+    assert episode.observations.dtype == stored and episode.terminations.tolist() == [False, True]
 
 
 def test_killed_while_recording_all_finished_episodes_are_there(tmp_path):
