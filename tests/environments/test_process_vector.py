@@ -14,7 +14,8 @@ from odd_envs import Composite, Drawing, Drifting, Failing, Unmakeable
 from vectors import assert_equal, play, stack
 
 from masp.environments.gym_vector import GymVector
-from masp.environments.process_vector import ProcessError, ProcessVector
+from masp.environments.process_pool import ProcessError
+from masp.environments.process_vector import ProcessVector
 from masp.errors import UserError
 from tape_env import TapeEnv
 
@@ -139,12 +140,13 @@ def test_mistakes_and_failures_reach_the_caller(shared):
 SCRIPT = """
 import sys, numpy as np
 from odd_envs import Failing
-from masp.environments import process_vector
+from masp.environments import process_pool
 from masp.environments.gym_vector import GymVector
+from masp.environments.process_vector import ProcessVector
 from tape_env import TapeEnv
-process_vector.SECONDS_TO_END = 0.5
+process_pool.SECONDS_TO_END = 0.5
 if __name__ == "__main__":
-    vector = process_vector.ProcessVector(Failing, 2, GymVector(TapeEnv).info)
+    vector = ProcessVector(Failing, 2, GymVector(TapeEnv).info)
     vector.reset(0)
     try:
         print(*[worker.process.pid for worker in vector._workers], flush=True)

@@ -6,13 +6,8 @@ side pays. Like `GymVector`, and with the same seeds: the same environments give
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
-import signal
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -20,15 +15,8 @@ import numpy as np
 
 from masp.environments.base import EnvInfo, Step
 from masp.environments.gym_vector import episode_seed
-from masp.environments.process_worker import serve
+from masp.environments.process_pool import Worker, end, start
 from masp.errors import UserError
-
-SECONDS_TO_END = 5.0
-"""How long a process may take to end by itself once its pipe is closed."""
-
-
-class ProcessError(RuntimeError):
-    """An environment failed, or its process died."""
 
 
 class ProcessVector:
@@ -39,12 +27,12 @@ class ProcessVector:
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
         self.info, self.num_envs, self._make = info, num_envs, make
-        self._workers: list[_Worker] = []
+        self._workers: list[Worker] = []
         self._observation = np.zeros((num_envs, *info.observation_shape), info.observation_dtype)
         self._seed: int | None = None
         self._episode = np.zeros(num_envs, np.int64)
         self._resetting = np.zeros(num_envs, bool)
-        weakref.finalize(self, _end, self._workers)  # also at exit, where nobody called `close`
+        weakref.finalize(self, end, self._workers)  # also at exit, where nobody called `close`
 
     def reset(self, seed: int) -> np.ndarray:
         """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
@@ -109,26 +97,12 @@ class ProcessVector:
     def close(self) -> None:
         """End all processes; the next `reset` starts new ones."""
         self._seed = None
-        _end(self._workers)
+        end(self._workers)
 
     def _start(self, seed: int) -> None:
         self._seed = int(seed)
-        if self._workers:
-            return
-        # Spawned, because a forked copy of a process that runs JAX can hang. The memory has no name and needs no
-        # cleaning up, whoever dies.
-        context = multiprocessing.get_context("spawn")
-        memory = context.RawArray("B", self._observation.nbytes)
-        shape, dtype = self._observation.shape, self._observation.dtype
-        with _without_interrupts():
-            for i in range(self.num_envs):
-                ours, theirs = context.Pipe()
-                arguments = (theirs, self._make, memory, i, self._observation[i])
-                process = context.Process(target=serve, args=arguments, daemon=True, name=f"{self.info.env_id}-{i}")
-                process.start()
-                theirs.close()  # so that the pipe ends with the process
-                self._workers.append(_Worker(f"environment {i} ({self.info.env_id})", process, ours))
-        self._observation = np.frombuffer(memory, dtype).reshape(shape)
+        if not self._workers:
+            self._observation = start(self._workers, self.info.env_id, self._make, self._observation)
 
     def _ask(self, requests: list[tuple[str, Any]]) -> list[Any]:
         """One request to each of the first environments, all at once; their answers.
@@ -151,57 +125,3 @@ class ProcessVector:
     def _require_reset(self) -> None:
         if self._seed is None:
             raise RuntimeError("reset(seed) or restore(seed, snapshot) comes first")
-
-
-class _Worker:
-    """A process and our end of its pipe."""
-
-    def __init__(self, name: str, process: SpawnProcess, pipe: Connection):
-        self.name, self.process, self.pipe = name, process, pipe
-
-    def send(self, request: tuple[str, Any]) -> None:
-        try:
-            self.pipe.send(request)
-        except OSError:
-            raise self._death() from None
-
-    def receive(self) -> Any:
-        try:
-            kind, result = self.pipe.recv()
-        except (EOFError, OSError):
-            raise self._death() from None
-        if kind == "mistake":
-            raise UserError(result)
-        if kind == "failure":
-            raise ProcessError(f"{self.name} failed:\n{result}")
-        return result
-
-    def _death(self) -> ProcessError:
-        self.process.join(SECONDS_TO_END)
-        return ProcessError(f"{self.name}: its process died with exit code {self.process.exitcode}")
-
-
-def _end(workers: list[_Worker]) -> None:
-    """Close every pipe, at which its process ends; kill those that do not."""
-    for worker in workers:
-        worker.pipe.close()
-    for worker in workers:
-        worker.process.join(SECONDS_TO_END)
-        if worker.process.is_alive():
-            worker.process.kill()
-            worker.process.join()
-        worker.process.close()
-    workers.clear()
-
-
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Processes started here never see Ctrl-C, not even while they start; ours comes when this is over."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
