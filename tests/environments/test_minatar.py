@@ -51,6 +51,10 @@ def start(game, key):
     return fields
 
 
+MEANS = {"asterix": (1 / 2, 1 / 3), "seaquest": (1 / 2, 1 / 3, 4.5, 1 / 2, 4.5), "freeway": (3.0, 0.0)}
+"""Of what the original draws: sides, gold or submarine, rows 1 to 8; speeds 1 to 5 and directions."""
+
+
 def draws(game, state, key):
     """What pgx draws from the key of a step, in the order in which the original asks for it."""
     if game == "asterix":
@@ -162,6 +166,8 @@ def test_equals_the_original_step_by_step(game):
             episodes, lost = episodes + 1, False
             env.random = np.random
             put(env, fields, cars)
+    for drawn, mean in zip(played[1], MEANS.get(game, ()), strict=False):
+        assert abs(drawn.mean() - mean) < 4 * drawn.std() / drawn.size**0.5
     assert compared > 0.95 * STEPS
     assert episodes > 20 and paid > 10
 
