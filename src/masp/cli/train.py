@@ -17,7 +17,9 @@ from masp.presets import PRESETS, from_preset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("env", help="environment id: planted-bandit, planted-grid, DoorKey-5x5, or any Gymnasium id")
+    parser.add_argument(
+        "env", help="environment id: planted-grid, DoorKey-5x5, any Gymnasium id; 'masp envs' lists more"
+    )
     parser.add_argument("--preset", default="auto", metavar="NAME", help=f"auto, {', '.join(PRESETS)} (default: auto)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
     add_config_flags(parser, skip=("env",))
