@@ -11,6 +11,7 @@ import pytest
 from masp.environments import is_jax, make_env
 from masp.environments.minatar import ACTION_NAMES, FREEWAY_STEPS
 from masp.errors import UserError
+from masp.presets import from_preset
 
 pytest.importorskip("pgx")
 original = pytest.importorskip("minatar.environments")
@@ -217,3 +218,15 @@ def test_sticky_actions_repeat_the_last_one():
 def test_mistakes_are_named(option, message):
     with pytest.raises(UserError, match=message):
         make_env("minatar-breakout", [option])
+
+
+def test_the_preset_is_that_of_revisiting_rainbow():
+    config = from_preset("auto", "minatar-seaquest")
+    agent = config.agent
+    assert (agent.learning_rate, agent.adam_eps, agent.batch_size) == (0.0001, 0.0003125, 32)
+    assert (agent.gamma, agent.n_step, agent.steps_per_update) == (0.99, 3, 4)
+    assert (agent.replay_steps, agent.min_replay_steps, agent.target_period_steps) == (100_000, 1_000, 1_000)
+    assert (agent.num_atoms, agent.v_min, agent.v_max) == (51, -100.0, 100.0)
+    assert (agent.epsilon_start, agent.epsilon_end, agent.epsilon_decay_steps) == (1.0, 0.01, 250_000)
+    assert (agent.prioritised, agent.double, agent.dueling, agent.noisy) == (True, False, False, False)
+    assert (agent.stack, config.frames, config.eval_epsilon) == (1, 10_000_000, 0.001)
