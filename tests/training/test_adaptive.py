@@ -106,3 +106,18 @@ def test_nothing_to_replace_is_said_before_anything_is_written(adaptive, tmp_pat
     with pytest.raises(UserError, match="mine_every_frames replaces macros, but planted-grid is played without any"):
         train(replace(adaptive, variant="rainbow", out=str(tmp_path / "run")))
     assert not (tmp_path / "run").exists()
+
+
+def test_flag_has_a_short_name():
+    import argparse
+
+    from masp.cli import train as command
+    from masp.cli.flags import with_flags
+    from masp.presets import from_preset
+
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    for flag in ("--mine-every", "--mine-every-frames"):
+        args = parser.parse_args(["planted-grid", flag, "2e4", "--mine-from", "random"])
+        config = with_flags(from_preset("auto", "planted-grid"), args)
+        assert config.mine_every_frames == 20_000 and config.mine_from == "random"
