@@ -11,6 +11,7 @@ import math
 import types
 import typing
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 from masp.errors import UserError
@@ -280,9 +281,15 @@ def _coerced(name: str, value: Any, kind: Any, where: str) -> Any:
     raise UserError(f"{where}: {name} cannot be {value!r}")
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Types of the fields; looked up once, because a plan makes thousands of configurations."""
+    return typing.get_type_hints(kind)
+
+
 def _require(config: Any, low: float | None, high: float | None, *names: str, open_below: bool = False) -> None:
     """Raise unless every named field lies in [low, high] (or (low, high])."""
-    whole = typing.get_type_hints(type(config))
+    whole = _hints(type(config))
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -298,6 +305,6 @@ def _require(config: Any, low: float | None, high: float | None, *names: str, op
 
 def _require_choices(config: Any) -> None:
     """Raise unless every field that is one of a few words is one of them."""
-    for name, kind in typing.get_type_hints(type(config)).items():
+    for name, kind in _hints(type(config)).items():
         if typing.get_origin(kind) is Literal and getattr(config, name) not in typing.get_args(kind):
             raise UserError(f"{name} must be one of {', '.join(typing.get_args(kind))}, got {getattr(config, name)!r}")
