@@ -289,7 +289,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _require(config: Any, low: float | None, high: float | None, *names: str, open_below: bool = False) -> None:
     """Raise unless every named field lies in [low, high] (or (low, high])."""
-    whole = _hints(type(config))
+    whole = _hints(config.__class__)
     for name in names:
         value = getattr(config, name)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -305,6 +305,6 @@ def _require(config: Any, low: float | None, high: float | None, *names: str, op
 
 def _require_choices(config: Any) -> None:
     """Raise unless every field that is one of a few words is one of them."""
-    for name, kind in _hints(type(config)).items():
+    for name, kind in _hints(config.__class__).items():
         if typing.get_origin(kind) is Literal and getattr(config, name) not in typing.get_args(kind):
             raise UserError(f"{name} must be one of {', '.join(typing.get_args(kind))}, got {getattr(config, name)!r}")

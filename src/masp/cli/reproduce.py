@@ -35,23 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
     parser.add_argument("--gpus-per-trial", type=float, default=0.0, metavar="N", help="for Ray (default: 0)")
     parser.add_argument("--cluster-cores", type=int, default=1024, metavar="N", help="estimate for so many cores too")
+    parser.add_argument("--human", default="", metavar="DIR", help="mine macros from people's play: DIR/GAME/*.txt")
     parser.add_argument("--figures", metavar="DIR", help="also draw the figures")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.jobs < 1:
-        raise UserError(f"--jobs must be at least 1, got {args.jobs}")
+    if args.jobs < 1 or args.cluster_cores < 1:
+        raise UserError(f"--jobs and --cluster-cores must be at least 1, got {args.jobs} and {args.cluster_cores}")
     from masp.experiments.catalogue import experiment
     from masp.experiments.plan import plan
     from masp.experiments.reproduce import Where, reproduce, require_installed, summary
     from masp.experiments.store import Store
 
     store = Store(args.store)
-    planned = plan(experiment(args.name), args.scale)
-    figures = summary(planned, store, args.jobs)
+    planned = plan(experiment(args.name), args.scale, args.human)
+    figures = summary(planned, store, args.jobs, args.cluster_cores)
     shown = sys.stderr if args.json else sys.stdout
-    print(describe(figures, args.cluster_cores), file=shown, flush=True)
+    print(describe(figures), file=shown, flush=True)
     only_plan = args.plan or (args.scale == "paper" and not (args.run or args.ray))
     if only_plan:
         if args.json:
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return _finish(args, store, failed)
 
 
-def describe(figures: dict[str, Any], cluster_cores: int) -> str:
+def describe(figures: dict[str, Any]) -> str:
     """The plan in two or three lines."""
     from masp.experiments.estimate import duration
 
@@ -78,10 +79,10 @@ def describe(figures: dict[str, Any], cluster_cores: int) -> str:
     if figures["runs_left"]:
         text += f"\nestimate: {duration(figures['seconds_left'])} with {figures['jobs']} process(es) of this machine"
     if figures["scale"] == "paper":
-        seconds = figures["core_seconds_left"]
+        hours, cores = figures["core_seconds_left"] / 3600, figures["cluster_cores"]
         text += (
-            f"\n{seconds / 3600:,.0f} core hours; about {duration(seconds / cluster_cores)} on a cluster of "
-            f"{cluster_cores:,} such cores ({cluster_cores // 32} machines with 32 cores)"
+            f"\n{hours:,.0f} core hours; {duration(figures['cluster_seconds_left'])} on a "
+            f"cluster of {cores:,} such cores ({cores / 32:,.0f} machines with 32 cores), one core per trial, no GPU"
         )
     return text
 

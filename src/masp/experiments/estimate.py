@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from statistics import median
 
 from masp.environments.registry import family_of
@@ -20,7 +21,8 @@ FRAMES_PER_SECOND: dict[str, float] = {
     "MiniGrid": 2_500.0,
     "MinAtar": 2_000.0,
     "Atari": 120.0,
-    "retro": 60.0,
+    "retro games": 60.0,
+    "Street Fighter II": 60.0,
     "Gymnasium": 1_500.0,
 }
 MASP_COST = 1.5
@@ -48,6 +50,7 @@ def seconds_of(unit: Unit, speeds: Speeds) -> float:
     return START_SECONDS + unit.frames / speed
 
 
+@cache
 def _guess(env: str, variant: str, k: int | None) -> float:
     speed = FRAMES_PER_SECOND.get(family_of(env).name, FRAMES_PER_SECOND["Gymnasium"])
     many = 1 + (k or 0) / 256  # the heads grow with the actions
@@ -55,9 +58,15 @@ def _guess(env: str, variant: str, k: int | None) -> float:
 
 
 def total_seconds(units: Sequence[Unit], speeds: Speeds, jobs: int) -> float:
-    """Wall time of units on so many processes, none shorter than the longest unit."""
-    each = [seconds_of(unit, speeds) for unit in units]
-    return max(sum(each) / max(jobs, 1), max(each, default=0.0))
+    """Wall time of units on so many processes; never shorter than the longest chain of units that wait for another."""
+    ends: dict[tuple[str, int], float] = {}
+    work = 0.0
+    for unit in units:  # each comes after those that it needs
+        seconds = seconds_of(unit, speeds)
+        end = seconds + max((ends.get(need, 0.0) for need in unit.needs), default=0.0)
+        ends |= {(unit.trial_id, seed): end for seed in unit.seeds}
+        work += seconds
+    return max(work / max(jobs, 1), max(ends.values(), default=0.0))
 
 
 def duration(seconds: float) -> str:

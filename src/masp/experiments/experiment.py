@@ -33,11 +33,14 @@ class Experiment:
     """Which evaluation figure is reported."""
     row_names: tuple[str, ...]
     """What the parts of a row are, for example ("game", "macros")."""
-    cells: Callable[[Scale], list[Cell]]
+    cells: Callable[..., list[Cell]]
+    """From a scale (and a folder of human play, if `uses_human_play`) to the cells."""
     paper_table: str = ""
     """The paper's table that stands beside ours; empty: the paper has none."""
     notes: dict[Scale, str] | None = None
     """What a reader must know of a scale, for example that a stand-in was played."""
+    uses_human_play: bool = False
+    """Whether macros can be mined from people's play."""
     kind: Literal["bars", "lines", "matrix"] = "bars"
     """How the table is drawn: `lines` over the last part of the row, `matrix` of rows and columns."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from masp.errors import UserError
 from masp.experiments import trial as trials
 from masp.experiments.experiment import Cell, Experiment, Scale
 from masp.experiments.identity import trial_id
@@ -49,9 +50,11 @@ class Plan:
         return len({unit.trial_id for unit in self.units})
 
 
-def plan(experiment: Experiment, scale: Scale) -> Plan:
-    """All that must run for a table."""
-    cells = tuple(experiment.cells(scale))
+def plan(experiment: Experiment, scale: Scale, human: str = "") -> Plan:
+    """All that must run for a table; `human` is a folder of people's play to mine macros from."""
+    if human and not experiment.uses_human_play:
+        raise UserError(f"{experiment.name} has no use for --human; its macros do not come from people's play")
+    cells = tuple(experiment.cells(scale, human) if human else experiment.cells(scale))
     units: dict[str, Unit] = {}
     for cell in cells:
         _add(units, cell.trial, " ".join((*cell.row, cell.column)))

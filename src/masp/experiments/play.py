@@ -12,7 +12,7 @@ NUM_ENVS = 16
 
 
 def play(run: Run, steps: int, epsilon: float, seed: int) -> list[list[int]]:
-    """Primitives of episodes, at least `steps` in all, the last ones cut; decisions are random with chance `epsilon`."""
+    """Primitives of episodes, at least `steps` in all, the last cut; decisions are random with chance `epsilon`."""
     env = make_player_env(run.config.env, run.config.env_options, min(NUM_ENVS, run.config.num_envs))
     current: list[list[int]] = [[] for _ in range(env.num_envs)]
     episodes = []

@@ -29,7 +29,7 @@ class Where:
     """Resources that Ray keeps for each unit."""
 
 
-def summary(plan: Plan, store: Store, jobs: int) -> dict[str, Any]:
+def summary(plan: Plan, store: Store, jobs: int, cluster_cores: int = 1024) -> dict[str, Any]:
     """The plan in figures: how much there is, how much is finished, how long the rest may take."""
     records = store.records()
     left = [unit for unit in plan.units if not store.finished(unit.trial_id, unit.seeds)]
@@ -47,6 +47,8 @@ def summary(plan: Plan, store: Store, jobs: int) -> dict[str, Any]:
         "core_seconds_left": sum(seconds_of(unit, speeds) for unit in left),
         "seconds_left": total_seconds(left, speeds, jobs),
         "jobs": jobs,
+        "cluster_cores": cluster_cores,
+        "cluster_seconds_left": total_seconds(left, speeds, cluster_cores),
     }
 
 

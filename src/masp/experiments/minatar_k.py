@@ -1,0 +1,28 @@
+"""MinAtar, number of macros: does the penalty save what more macros cost?"""
+
+from __future__ import annotations
+
+from masp.experiments.experiment import Cell, Experiment, Scale
+from masp.experiments.games import number_of_macros
+from masp.experiments.minatar_settings import NOTES, TITLES, setting
+
+KS = (32, 64, 128, 256, 512, 1024)
+
+
+def cells(scale: Scale) -> list[Cell]:
+    if scale == "smoke":
+        return number_of_macros(setting(scale, ("Breakout",)), (32, 256))
+    if scale == "laptop":
+        return number_of_macros(setting(scale, ("Breakout",)), (32, 128, 512, 1024))
+    return number_of_macros(setting(scale, tuple(TITLES)), KS)
+
+
+EXPERIMENT = Experiment(
+    name="minatar-k",
+    title="MinAtar, number of mined macros",
+    measure="return",
+    row_names=("game", "macros"),
+    cells=cells,
+    notes=NOTES,
+    kind="lines",
+)
