@@ -85,10 +85,9 @@ def users_dir(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # As a console script sees it: the current directory is not searched.
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", ".", str(tmp_path))])
-    before = dict(gymnasium.registry)
     yield tmp_path
-    gymnasium.registry.clear()
-    gymnasium.registry.update(before)
+    for env_id in [env_id for env_id in gymnasium.registry if env_id.startswith("Users")]:
+        del gymnasium.registry[env_id]
     for name in [name for name in sys.modules if name.startswith("users_")]:
         del sys.modules[name]
 
