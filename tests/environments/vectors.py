@@ -1,15 +1,14 @@
 """Every kind of environment behind one interface, so that one contract can be tested on all."""
 
-from functools import cache, partial
+from functools import cache
 
-import jax
 import numpy as np
 import pytest
 
 from masp.environments import is_jax, make_env
 from masp.environments.base import Step
 from masp.environments.gym_vector import GymVector
-from masp.training.compiled import step_or_reset
+from masp.training.jax_vector import JaxVector
 from tape_env import TapeEnv
 
 MADE = {
@@ -37,28 +36,6 @@ NEEDS = {
     "Airstriker-Genesis-v0": ("stable_retro",),
 }
 """Optional packages of some of them."""
-
-
-class JaxVector:
-    """N copies of a JAX environment, driven as the compiled loop does it."""
-
-    def __init__(self, env, num_envs):
-        self.info, self.num_envs = env.info, num_envs
-        self._reset, self._step = jax.jit(jax.vmap(env.reset)), jax.jit(partial(step_or_reset, env))
-
-    def reset(self, seed):
-        self._key, self._tick = jax.random.PRNGKey(seed), 0
-        self._resetting = np.zeros(self.num_envs, bool)
-        self._state, observation = self._reset(jax.random.split(self._key, self.num_envs))
-        return np.asarray(observation)
-
-    def step(self, actions):
-        self._tick += 1
-        key = jax.random.fold_in(self._key, self._tick)
-        self._state, step = self._step(self._state, actions, self._resetting, key)
-        step = Step(*[np.asarray(part) for part in step])
-        self._resetting = step.terminated | step.truncated
-        return step
 
 
 def make_vector(name, num_envs, later=1):

@@ -12,7 +12,7 @@ from masp.analysis.video import Scene, write_video
 from masp.environments.gym_vector import GymVector
 from masp.environments.registry import is_jax, make_env
 from masp.errors import UserError
-from masp.training.playing import HostEnv, JaxVector, Tick, make_player_env, play
+from masp.training.playing import PlayerEnv, Tick, make_player_env, play
 from masp.training.run import Run
 
 LONGEST = 3_000
@@ -28,7 +28,7 @@ def film(run: Run, path: str, seed: int) -> int:
         env.close()
 
 
-def _filmed_env(run: Run) -> HostEnv | JaxVector:
+def _filmed_env(run: Run) -> PlayerEnv:
     """The run's environment; one of Gymnasium's is asked to draw itself, if it can."""
     options = tuple(run.config.env_options)
     if isinstance(plain := make_env(run.config.env, options), GymVector) and not is_jax(plain):
@@ -40,7 +40,7 @@ def _filmed_env(run: Run) -> HostEnv | JaxVector:
     return make_player_env(run.config.env, options)
 
 
-def _scenes(run: Run, env: HostEnv | JaxVector, seed: int) -> Iterator[Scene]:
+def _scenes(run: Run, env: PlayerEnv, seed: int) -> Iterator[Scene]:
     score = 0.0
     for number, tick in enumerate(play(run, env, seed)):
         drawn = _drawn(env)
@@ -52,7 +52,7 @@ def _scenes(run: Run, env: HostEnv | JaxVector, seed: int) -> Iterator[Scene]:
             return
 
 
-def _drawn(env: HostEnv | JaxVector) -> np.ndarray | None:
+def _drawn(env: PlayerEnv) -> np.ndarray | None:
     """What the environment draws of itself after a step, if anything."""
     return env.render() if hasattr(env, "render") else None
 

@@ -106,17 +106,18 @@ def _check(args: argparse.Namespace) -> None:
 
 def _players(args: argparse.Namespace) -> tuple[Any, Any]:
     """The environment and who plays in it."""
-    from masp.training import record
+    from masp.training.playing import RunPolicy, make_player_env
+    from masp.training.record import RandomPolicy
     from masp.training.run import load_run
 
     policy_run = None if args.policy == "random" else load_run(args.policy)
     options = args.env_options or ()
     if policy_run is not None and args.env_options is None and policy_run.config.env == args.env:
         options = policy_run.config.env_options
-    env = record.vector_env(args.env, options, min(args.num_envs, args.episodes))
+    env = make_player_env(args.env, options, min(args.num_envs, args.episodes))
     if policy_run is None:
-        return env, record.RandomPolicy(env.info.actions.num_primitives, env.num_envs, args.seed)
-    return env, record.RunPolicy(policy_run, env.info, args.epsilon, args.seed)
+        return env, RandomPolicy(env.info.actions.num_primitives, env.num_envs, args.seed)
+    return env, RunPolicy(policy_run, env.info, args.epsilon, args.seed)
 
 
 @contextmanager
