@@ -10,6 +10,7 @@ import naive_play
 from masp.acting import Actor
 from masp.actions import ActionSet
 from masp.environments import make_env
+from masp.environments.base import Step
 
 N = 4
 every = pytest.mark.parametrize("name", MADE)
@@ -90,39 +91,41 @@ def test_a_cut_episode_shows_what_it_would_have_shown(name):
     assert cut_first
 
 
+def play_macros(env, actions, choices, seed):
+    """Decisions `choices` [ticks, N] played by the batched macro machine: what the environments were sent and said."""
+    actor = Actor(jnp.asarray(actions.table), jnp.asarray(actions.lengths), 0.9, 1, 1, clip_rewards=False)
+    decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
+    state, sent, said = actor.init(jnp.asarray(env.reset(seed))), [], []
+    for tick, chosen in enumerate(choices):
+        values = jax.nn.one_hot(chosen, len(actions))  # the greedy action is the one we want
+        state, primitives = decide(state, values, 0.0, jnp.asarray(tick), jax.random.PRNGKey(tick))
+        sent.append(np.asarray(primitives))
+        said.append(env.step(sent[-1]))
+        state, _, _ = advance(state, said[-1])
+    return state, np.array(sent), Step(*[np.stack(part) for part in zip(*said, strict=True)])
+
+
 @every
 def test_macros_are_played_exactly_and_frames_counted(name):
     """Macros of length 1 to 8, chosen at random: the environments see them flattened, cut off only by an end."""
-    env, ticks = make_vector(name, N, later=3), 200
-    rng = np.random.default_rng(5)
+    env, rng = make_vector(name, N, later=3), np.random.default_rng(5)
     primitives = env.info.actions.num_primitives
     actions = ActionSet(primitives, [rng.integers(primitives, size=length).tolist() for length in range(1, 9)])
-    actor = Actor(jnp.asarray(actions.table), jnp.asarray(actions.lengths), 0.9, 1, 1, clip_rewards=False)
-    decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
-    choices = rng.integers(len(actions), size=(ticks, N))
-    state, seen, told = actor.init(jnp.asarray(env.reset(6))), [], []
-    for tick in range(ticks):
-        values = jax.nn.one_hot(choices[tick], len(actions))  # the greedy action is the one we want
-        state, played = decide(state, values, 0.0, jnp.asarray(tick), jax.random.PRNGKey(tick))
-        seen.append(np.asarray(played))
-        told.append(env.step(seen[-1]))
-        state, _, _ = advance(state, told[-1])
+    choices = rng.integers(len(actions), size=(200, N))
+    state, sent, said = play_macros(env, actions, choices, seed=6)
     decisions, steps, whole = 0, 0, set()
     for i in range(N):
-        rows = zip(choices, told, strict=True)
-        script = [naive_play.Tick(row[i], *(float(step[k][i]) for k in range(1, 5))) for row, step in rows]
+        script = naive_play.unzip(naive_play.Tick(choices, *said[1:]), i)
         played, flat = naive_play.play(script, actions.sequences())
-        assert [a for a, expected in zip(np.array(seen)[:, i], flat, strict=True) if expected is not None] == [
-            expected for expected in flat if expected is not None
-        ]
-        decisions += len(played)
-        steps += sum(expected is not None for expected in flat)
+        expected = [(tick, primitive) for tick, primitive in enumerate(flat) if primitive is not None]
+        assert [(tick, sent[tick, i]) for tick, _ in expected] == expected
+        decisions, steps = decisions + len(played), steps + len(expected)
         whole |= {d.steps for d in played if d.steps == len(actions.sequence(d.action))}
     assert whole == set(range(1, min(8, env.info.max_episode_steps) + 1))
     assert int(state.steps) == steps  # reset ticks cost none; frames are steps x frames_per_step
     assert 0 <= int(state.usage.sum()) - decisions <= N  # those under way at the end
     env.reset(6)
-    assert_equal(stack(env, np.array(seen)), type(told[0])(*[np.stack(part) for part in zip(*told, strict=True)]))
+    assert_equal(stack(env, sent), said)
 
 
 def test_cartpole_shows_its_final_observation():
