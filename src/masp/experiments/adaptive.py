@@ -42,7 +42,7 @@ class Task:
 
 
 TASKS = {
-    "grid": Task("planted-grid", ("size=15", "copies=1", "max_steps=60"), 120_000, 12, 12, {"gamma": 0.97}),
+    "grid": Task("planted-grid", ("size=9", "copies=1"), 60_000, 10, 12),
     "doorkey": Task("DoorKey-6x6", ("backend=envpool",), 200_000, 10, 0, {"epsilon_decay_steps": 100_000}),
     "doorkey-random": Task("DoorKey-6x6", ("backend=envpool",), 200_000, 10, 8, {"epsilon_decay_steps": 100_000}),
 }
