@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tiny_runs import finish, lines, results
 
 PROGRAM = Path(__file__).with_name("tiny_experiment.py")
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -50,3 +51,14 @@ def start() -> Iterator[Start]:
     for process in running:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture(scope="session")
+def expected(new_store, start):
+    """The results of a run that nothing happened to."""
+    store = new_store()
+    finish(start(store))
+    before = lines(store)
+    finish(start(store))
+    assert lines(store) == before  # finished trials are skipped
+    return results(store)

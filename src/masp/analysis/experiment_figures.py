@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from masp.analysis.charts import Point, Series, bar_chart, line_chart, matrix_chart, profile_chart
+from masp.analysis.charts import Point, Series, bar_chart, bar_grid, line_chart, matrix_chart, profile_chart
 from masp.analysis.figures import learning_curves, similarity_map
 from masp.analysis.paper import paper_figure
 from masp.analysis.statistics import performance_profile, profile_band
@@ -23,53 +23,62 @@ def draw(table: Table, records: Records, store: Path, folder: Path) -> list[Path
     stem = folder / f"{table.experiment}-{table.scale}"
     if not any(cell.values for _, cells in table.rows for cell in cells.values()):
         return []
-    files = [_main_chart(table, Path(f"{stem}-{table.kind}.png"))]
+    files = _main_charts(table, stem)
     files += _curves(table, records, stem)
     files += _profiles(table, Path(f"{stem}-profiles.png"))
     return files + _similarity(table, records, store, stem)
 
 
-def _main_chart(table: Table, path: Path) -> Path:
+def _main_charts(table: Table, stem: Path) -> list[Path]:
     title, measure = f"{table.title}, scale {table.scale}", f"evaluation {table.measure}"
+    path = Path(f"{stem}-{table.kind}.png")
+    panels = {"here": _ours(table), "paper": _paper(table)}
+    panels = {name: series for name, series in panels.items() if series}
     if table.kind == "lines":
-        line_chart(_by_first_part(table), path, title, measure, table.row_names[-1])
-        return path
-    panels = {"here": _ours(table)}
-    if theirs := _paper(table):
-        panels["paper"] = theirs
-    if table.kind == "matrix":
-        matrix_chart(panels, path, title, measure)
+        rows = {name: _by_first_part(table, series) for name, series in panels.items()}
+        line_chart(rows, path, title, measure, table.row_names[-1])
+    elif table.kind == "matrix":
+        matrix_chart(_keyed(panels), path, title, measure)
+    elif table.measure == "return":
+        files = {name: Path(f"{stem}-{table.kind}{'-paper' * (name == 'paper')}.png") for name in panels}
+        for name, series in _keyed(panels).items():
+            bar_grid(series, files[name], f"{title}, {name}", measure)
+        return list(files.values())
     else:
-        bar_chart(panels, path, title, measure)
-    return path
+        bar_chart(_keyed(panels), path, title, measure)
+    return [path]
 
 
-def _ours(table: Table) -> dict[str, dict[str, Point]]:
-    return {
-        ", ".join(row): {column: _point(cell) for column, cell in cells.items() if cell.values}
-        for row, cells in table.rows
-    }
+Rows = dict[tuple[str, ...], dict[str, Point]]
 
 
-def _paper(table: Table) -> dict[str, dict[str, Point]]:
-    series: dict[str, dict[str, Point]] = {}
+def _keyed(panels: dict[str, Rows]) -> dict[str, Series]:
+    """Rows by what they are called."""
+    return {name: {", ".join(row): points for row, points in rows.items()} for name, rows in panels.items()}
+
+
+def _ours(table: Table) -> Rows:
+    rows = {row: {column: _point(cell) for column, cell in cells.items() if cell.values} for row, cells in table.rows}
+    return {row: points for row, points in rows.items() if points}
+
+
+def _paper(table: Table) -> Rows:
+    series: Rows = {}
     for row, cells in table.rows:
         for column, cell in cells.items():
             if point := _paper_point(table, row, column, cell):
-                series.setdefault(", ".join(row), {})[column] = point
+                series.setdefault(row, {})[column] = point
     return series
 
 
-def _by_first_part(table: Table) -> dict[str, Series]:
-    """One panel per task, ours and where there is one the paper's, over the last part of the row."""
+def _by_first_part(table: Table, rows: Rows) -> dict[str, Series]:
+    """One series per task, over the last part of the row; all settings of the task, also those without a figure."""
     panels: dict[str, dict[str, dict[str, Point]]] = defaultdict(dict)
-    for row, cells in table.rows:
-        name, setting = ", ".join(row[:-1]), row[-1]
-        panels[name][setting] = {column: _point(cell) for column, cell in cells.items() if cell.values}
-        for column, cell in cells.items():
-            if point := _paper_point(table, row, column, cell):
-                panels[f"{name} (paper)"].setdefault(setting, {})[column] = point
-    return {name: series for name, series in panels.items() if any(series.values())}
+    tasks = {row[:-1] for row in rows}
+    for row, _ in table.rows:
+        if row[:-1] in tasks:
+            panels[", ".join(row[:-1])][row[-1]] = rows.get(row, {})
+    return dict(panels)
 
 
 def _point(cell: TableCell) -> Point:

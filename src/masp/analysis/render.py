@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from masp.analysis.summary import summary_lines
 from masp.analysis.tables import Table, TableCell
 
 Format = Literal["text", "markdown", "latex"]
@@ -44,7 +45,7 @@ def heading(table: Table) -> str:
 
 
 def footnotes(table: Table) -> list[str]:
-    """Seeds, frames, commits, what is missing, and the notes."""
+    """Seeds, frames, commits, comparisons, what is missing, and the notes."""
     cells = [cell for _, row in table.rows for cell in row.values()]
     run = [cell for cell in cells if cell.values]
     lines = []
@@ -56,6 +57,7 @@ def footnotes(table: Table) -> list[str]:
         swept = [cell for cell in run if cell.chosen]
         if swept:
             lines.append("penalty weight (and meta-learning rate) chosen per cell on other seeds: " + _choices(table))
+        lines += summary_lines(table)
     missing = sum(not cell.values for cell in cells)
     if missing:
         lines.append(f"–: not run yet ({missing} of {len(cells)} cells)")

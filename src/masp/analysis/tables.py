@@ -26,6 +26,7 @@ class TableCell:
     seeds: tuple[int, ...] = ()
     missing_seeds: tuple[int, ...] = ()
     frames: int = 0
+    env: str = ""
     trial: str = ""
     commits: tuple[str, ...] = ()
     paper: str = ""
@@ -107,6 +108,7 @@ def _cell(entry: dict[str, Any], plan: dict[str, Any], records: Records) -> Tabl
         seeds=tuple(there),
         missing_seeds=tuple(seed for seed in found if seed not in there),
         frames=entry["frames"],
+        env=entry["env"],
         trial=entry["trial"],
         commits=tuple(sorted({record["commit"] for record in there.values()})),
         paper=paper_cell(plan["paper_table"], tuple(entry["row"]), entry["column"]),

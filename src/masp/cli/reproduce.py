@@ -21,6 +21,9 @@ from masp.errors import UserError
 from masp.experiments.catalogue import NAMES, TITLES
 from masp.experiments.experiment import SCALES
 
+MOST_JOBS = 4
+"""Unless asked for more: each process holds a replay of up to a gigabyte."""
+
 __doc__ += "".join(f"  {name:<18}{TITLES[name]}\n" for name in NAMES)
 
 
@@ -30,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
     parser.add_argument("--plan", "--dry-run", action="store_true", help="print the plan and stop")
     parser.add_argument("--run", action="store_true", help="run the scale paper, which otherwise only prints its plan")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes on this machine (default: 1)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes here (default: one per core, at most 4)")
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto: start a local one")
     parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
     parser.add_argument("--gpus-per-trial", type=float, default=0.0, metavar="N", help="for Ray (default: 0)")
@@ -41,16 +44,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.jobs < 1 or args.cluster_cores < 1:
-        raise UserError(f"--jobs and --cluster-cores must be at least 1, got {args.jobs} and {args.cluster_cores}")
+    if (args.jobs is not None and args.jobs < 1) or args.cluster_cores < 1:
+        raise UserError("--jobs and --cluster-cores must be at least 1")
     from masp.experiments.catalogue import experiment
+    from masp.experiments.estimate import cores
     from masp.experiments.plan import plan
     from masp.experiments.reproduce import Where, reproduce, require_installed, summary
     from masp.experiments.store import Store
 
     store = Store(args.store)
+    jobs = args.jobs or min(cores(), MOST_JOBS)
     planned = plan(experiment(args.name), args.scale, args.human)
-    figures = summary(planned, store, args.jobs, args.cluster_cores)
+    figures = summary(planned, store, jobs, args.cluster_cores)
     shown = sys.stderr if args.json else sys.stdout
     print(describe(figures), file=shown, flush=True)
     only_plan = args.plan or (args.scale == "paper" and not (args.run or args.ray))
@@ -61,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             print("nothing was run: --run runs it here, --ray ADDRESS on a cluster")
         return 0
     require_installed(planned)
-    where = Where(args.jobs, args.ray, args.cpus_per_trial, args.gpus_per_trial)
+    where = Where(jobs, args.ray, args.cpus_per_trial, args.gpus_per_trial)
     failed = reproduce(planned, store, where, f"masp reproduce {args.name} --scale {args.scale}")
     return _finish(args, store, failed)
 

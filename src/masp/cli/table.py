@@ -77,9 +77,11 @@ def figures(store: Any, table: Any, folder: str) -> list[Path]:
 def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
     """To standard output."""
     from masp.analysis.render import render
+    from masp.analysis.summary import summarise
 
     if form == "json":
-        print(json.dumps({**table.to_json(), "figures": [str(file) for file in files], **more}))
+        shown = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}
+        print(json.dumps(shown))
         return
     print(render(table, form))  # type: ignore[arg-type]
     for file in files:

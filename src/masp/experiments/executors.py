@@ -46,7 +46,7 @@ class InProcess:
         self._ended: list[Outcome] = []
 
     def free(self) -> int:
-        return 1
+        return 0 if self._ended else 1
 
     def start(self, unit: Unit) -> None:
         report = lambda progress: self._report(unit, progress)  # noqa: E731

@@ -29,6 +29,7 @@ class Experiment:
 
     name: str
     title: str
+    """What was played; `titles` says otherwise for some scales."""
     measure: Literal["return", "success"]
     """Which evaluation figure is reported."""
     row_names: tuple[str, ...]
@@ -37,6 +38,7 @@ class Experiment:
     """From a scale (and a folder of human play, if `uses_human_play`) to the cells."""
     paper_table: str = ""
     """The paper's table that stands beside ours; empty: the paper has none."""
+    titles: dict[Scale, str] | None = None
     notes: dict[Scale, str] | None = None
     """What a reader must know of a scale, for example that a stand-in was played."""
     uses_human_play: bool = False

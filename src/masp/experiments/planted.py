@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from masp.experiments.controls import COMPARED
-from masp.experiments.experiment import Cell, Experiment, Scale, options
+from masp.experiments.experiment import SCALES, Cell, Experiment, Scale, options
 from masp.experiments.trial import Sweep, Trial
 
 TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -15,6 +15,9 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
 CONTROLS = (*COMPARED, "truth")
 WEIGHTS = (0.01, 0.03, 0.1)
 """Penalty weights that each control may choose from; 0.03 is the preset's."""
+NOTE = (
+    "copies play the same primitive, so the overlap of two actions is 1 within a group and 0 outside: overlap is truth"
+)
 LITERAL_TASK = "bandit, 64 actions"
 """Where the paper's literal penalty and plain SGD are shown for contrast."""
 
@@ -50,4 +53,5 @@ EXPERIMENT = Experiment(
     measure="success",
     row_names=("task",),
     cells=cells,
+    notes={scale: NOTE for scale in SCALES},
 )

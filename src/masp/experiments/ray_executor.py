@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import socket
+from functools import cache
 from typing import Any
 
 from masp.errors import UserError
@@ -31,9 +33,7 @@ class RayExecutor:
             raise UserError("--ray needs the package ray: pip install 'masp-rl[cluster]'") from None
         self._ray, self._store, self._command = ray, store, command
         _connect(ray, address)
-        self._remote = ray.remote(_run).options(
-            num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False, max_calls=0
-        )
+        self._remote = ray.remote(_run).options(num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES)
         self._cpus, self._gpus = cpus, gpus
         self._units: dict[Any, Unit] = {}
 
@@ -69,10 +69,16 @@ def _run(unit: str, store_path: str, command: str) -> str:
     """One unit in a Ray worker; words go in and out, so that driver and workers share no classes."""
     from masp.experiments.compilation import keep_compiled_programs
 
-    store = Store(store_path)
+    store = _store(store_path)
     keep_compiled_programs(store)
     outcome = run_unit(unit_from_json(json.loads(unit)), store, command)
     return json.dumps(dataclasses.asdict(outcome))
+
+
+@cache
+def _store(path: str) -> Store:
+    """One per process, so that a process writes one file of records."""
+    return Store(path)
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -80,7 +86,16 @@ def _connect(ray: Any, address: str) -> None:
         # A cluster of this machine alone, reachable from this machine alone.
         ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **QUIET)
         return
+    _require_answer(address)  # Ray itself would try for minutes
+    ray.init(address=address, **QUIET)
+
+
+def _require_answer(address: str) -> None:
+    """Raise unless something listens at `[ray://]HOST:PORT`."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        raise UserError(f"--ray {address}: expected auto or HOST:PORT, for example 10.0.0.1:6379")
     try:
-        ray.init(address=address, **QUIET)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
         raise UserError(f"--ray {address}: no cluster answers there ({error}); 'ray start --head' starts one") from None

@@ -58,7 +58,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "scale": plan.scale,
-        "title": experiment.title,
+        "title": (experiment.titles or {}).get(plan.scale, experiment.title),
         "measure": experiment.measure,
         "row_names": list(experiment.row_names),
         "paper_table": experiment.paper_table,
