@@ -66,8 +66,9 @@ def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
     for candidate in trial.candidates():
         settings = " ".join(f"{value:g}" for _, value in candidate.overrides if isinstance(value, float))
         _add(units, candidate, f"{label}, candidate {settings}")
-    for needed in trial.needs():
-        _add(units, needed, f"{label}, its source")
+    for what, needed in (("whose similarity is used", trial.source), ("whose play is mined", trial.player)):
+        if needed is not None:
+            _add(units, needed, f"{needed.env} {needed.control}, {what}")
     for unit in units_of(trial, label):
         units.setdefault(unit.id, unit)
 
@@ -83,9 +84,8 @@ def _needs(trial: Trial, seeds: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     needs = [(trial_id(candidate), seed) for candidate in trial.candidates() for seed in candidate.seeds]
     if trial.source is not None:
         needs += [(trial_id(trial.source), trial.source.seeds[trial.seeds.index(seed)]) for seed in seeds]
-    if trial.macros is not None and trial.macros.play is not None and trial.macros.play.agent is not None:
-        agent = trial.macros.play.agent
-        needs.append((trial_id(agent), agent.seeds[0]))
+    if trial.player is not None:
+        needs.append((trial_id(trial.player), trial.player.seeds[0]))
     return tuple(needs)
 
 

@@ -78,8 +78,8 @@ def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: Sweep 
 
 _STAND_IN_TITLE = "Airstriker, a STAND-IN for Street Fighter II"
 _STAND_IN_NOTE = (
-    "the ROM of Street Fighter II is not here, so another game was played; these figures say nothing about the paper's. "
-    "With your own ROM: python -m stable_retro.import DIR"
+    "the ROM of Street Fighter II is not here, so another game was played: these figures say nothing about the "
+    "paper's. With your own ROM: python -m stable_retro.import DIR"
 )
 EXPERIMENT = Experiment(
     name="street-fighter",

@@ -99,6 +99,13 @@ class Trial:
         """What `masp train` calls it."""
         return str(CONTROLS[self.control]["variant"])
 
+    @property
+    def player(self) -> Trial | None:
+        """The agent whose play this trial's macros are mined from."""
+        if self.control == "rainbow" or self.macros is None or self.macros.play is None:
+            return None
+        return self.macros.play.agent
+
     def with_overrides(self, **changes: Any) -> Trial:
         """The same trial with some fields of its configuration changed."""
         merged = {**dict(self.overrides), **changes}
@@ -119,10 +126,7 @@ class Trial:
     def needs(self) -> list[Trial]:
         """Trials that must be finished before this one can start."""
         needed = self.candidates()
-        if self.source is not None:
-            needed.append(self.source)
-        if self.macros is not None and self.macros.play is not None and self.macros.play.agent is not None:
-            needed.append(self.macros.play.agent)
+        needed += [found for found in (self.source, self.player) if found is not None]
         return needed
 
 

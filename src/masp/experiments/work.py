@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import traceback
 from collections.abc import Callable
@@ -94,6 +95,13 @@ def _pairs(unit: Unit, runs: list[Any]) -> list[tuple[int, Any]]:
     return list(zip(unit.seeds, runs, strict=True))
 
 
+def _speed(rows: list[dict[str, Any]], seeds: int) -> float | None:
+    """Frames per second of all seeds together, without compiling: from row to row, as long as the clock went on."""
+    pairs = [(a, b) for a, b in itertools.pairwise(rows) if b["seconds"] > a["seconds"]]
+    seconds = sum(b["seconds"] - a["seconds"] for a, b in pairs)
+    return round(sum(b["frames"] - a["frames"] for a, b in pairs) * seeds / seconds, 1) if pairs else None
+
+
 def _record(
     unit: Unit,
     seed: int,
@@ -134,7 +142,7 @@ def _record(
         "curve_frames": [row["frames"] for row in evaluated],
         "curve_return": [row["eval_return"] for row in evaluated],
         "curve_success": [row["eval_success"] for row in evaluated],
-        "frames_per_second": last["frames_per_second"],
+        "frames_per_second": _speed(rows, len(unit.seeds)),
         "seconds": round(time.time() - started, 1),
         "seeds_together": list(unit.seeds),
         "run": str(run.path.relative_to(store.path)),

@@ -1,0 +1,155 @@
+"""`masp reproduce`, `masp table` and `masp results` as a user calls them."""
+
+import json
+
+import pytest
+
+from masp.cli.main import main
+from masp.experiments.catalogue import NAMES, experiment
+from masp.experiments.plan import plan
+from masp.experiments.reproduce import plan_data
+from masp.experiments.store import Store
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store with all records of the scale smoke of planted, as if it had been run."""
+    store = Store(tmp_path / "results")
+    planned = plan(experiment("planted"), "smoke")
+    store.write_plan("planted", "smoke", plan_data(planned))
+    for unit in planned.units:
+        for seed in unit.seeds:
+            store.append([record(unit, seed)])
+    return store.path
+
+
+def record(unit, seed):
+    value = 0.25 + 0.5 * seed
+    return {
+        "trial": unit.trial_id,
+        "seed": seed,
+        "label": unit.label,
+        "env": unit.trial.env,
+        "variant": unit.trial.variant,
+        "control": unit.trial.control,
+        "k": None,
+        "frames": unit.trial.frames,
+        "frames_per_second": 1000.0,
+        "success": value,
+        "return": value,
+        "chosen": {},
+        "seconds": 12.5,
+        "commit": "abc",
+        "finished": "2026-01-01T00:00:00Z",
+        "run": "nowhere",
+        "curve_frames": [6000, 12000],
+        "curve_success": [0.1, value],
+        "curve_return": [0.1, value],
+        "config": {"hidden": 64},
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_comes_without_running(name, tmp_path, capsys):
+    assert main(["reproduce", name, "--plan", "--store", str(tmp_path / "none")]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{name}, scale smoke: ") and "estimate: " in text
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_scale_paper_only_plans(tmp_path, capsys):
+    assert main(["reproduce", "atari", "--scale", "paper", "--store", str(tmp_path / "none")]) == 0
+    text = capsys.readouterr().out
+    assert "trials" in text and "frames" in text
+    assert "cluster of 1,024 such cores (32 machines with 32 cores)" in text
+    assert "nothing was run" in text
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_plan_as_json(tmp_path, capsys):
+    assert main(["reproduce", "atari", "--scale", "paper", "--json", "--store", str(tmp_path / "none")]) == 0
+    figures = json.loads(capsys.readouterr().out)["plan"]
+    # per game: Rainbow, its recorded agent, macros; 3 controls and masp with 5 reported seeds each, and their sweeps
+    runs = 5 + 1 + 5 + 3 * (5 + 5 * 2) + (5 + 15 * 2)
+    assert figures["runs"] == 54 * runs
+    assert figures["frames"] == 54 * ((runs - 1) * 2_000_000_000 + 200_000_000)
+
+
+def test_what_is_finished_is_not_run_again(store, capsys):
+    assert main(["reproduce", "planted", "--store", str(store)]) == 0
+    text = capsys.readouterr().out
+    assert "0 runs left" in text
+    assert "0.500" in text and "[0.250, 0.750]" in text
+
+
+@pytest.mark.parametrize(("flag", "expected"), [("--markdown", "| task |"), ("--latex", r"\begin{tabular}")])
+def test_table_formats(store, capsys, flag, expected):
+    assert main(["table", "planted", flag, "--store", str(store)]) == 0
+    assert expected in capsys.readouterr().out
+
+
+def test_table_as_json_with_figures(store, tmp_path, capsys):
+    folder = tmp_path / "figures"
+    assert main(["table", "planted", "--json", "--store", str(store), "--figures", str(folder)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["rows"][0]["cells"]["masp"]["mean"] == 0.5
+    assert data["summary"]["against"]["macros"]["probability_of_improvement"][0] == 0.5
+    assert sorted(data["figures"]) == sorted(str(file) for file in folder.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_results_the_table_has_the_papers_figures(name, tmp_path, capsys):
+    assert main(["table", name, "--store", str(tmp_path / "none")]) == 0
+    text = capsys.readouterr().out
+    assert f"nothing was run yet: masp reproduce {name} --scale smoke" in text
+    if experiment(name).paper_table:
+        assert "paper " in text
+
+
+def test_a_changed_definition_is_said(store, capsys):
+    data = json.loads((store / "plans" / "planted-smoke.json").read_text())
+    data["cells"].pop()
+    (store / "plans" / "planted-smoke.json").write_text(json.dumps(data))
+    assert main(["table", "planted", "--store", str(store)]) == 0
+    assert "the definition of planted has changed since" in capsys.readouterr().out
+
+
+def test_results_are_listed_and_filtered(store, capsys):
+    command = ["results", "--store", str(store)]
+    assert main(command) == 0
+    assert "14 records" in capsys.readouterr().out
+    assert main([*command, "--where", "control=masp", "seed=1", "--columns", "control", "seed", "hidden"]) == 0
+    text = capsys.readouterr().out
+    assert "1 records" in text and "masp" in text and "64" in text
+    assert main([*command, "--where", "control=masp", "--json"]) == 0
+    assert [record["seed"] for record in json.loads(capsys.readouterr().out)["records"]] == [0, 1]
+
+
+def test_results_tell_of_a_torn_line(store, capsys):
+    file = next((store / "records").iterdir())
+    file.write_text(file.read_text() + '{"trial"')
+    assert main(["results", "--store", str(store)]) == 0
+    assert "the last line is not finished; left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "nonsense"], "invalid choice: 'nonsense'"),
+        (["reproduce", "planted", "--jobs", "0"], "at least 1"),
+        (["reproduce", "planted", "--human", "somewhere"], "has no use for --human"),
+        (["reproduce", "atari", "--human", "nowhere"], "there is no such folder"),
+        (["results", "--store", "nowhere"], "there is no such results store"),
+        (["results", "--store", ".", "--where", "nonsense"], "expected NAME=VALUE"),
+        (["table", "planted", "--json", "--latex"], "not allowed with"),
+    ],
+)
+def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(arguments)
+    except SystemExit as exit_:
+        code = exit_.code
+    assert code == 2
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
