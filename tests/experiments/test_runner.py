@@ -121,6 +121,8 @@ def _check_transfer(store_path, records, found, cells):
     given = [similarity_of(store_path, records[source, seed]) for seed in (0, 1)]
     np.testing.assert_array_equal(taken, given)
     assert not np.array_equal(given[0], given[1])
+    kept = [load_bundle(store_path / "bundles" / f"{source}-{seed}.safetensors").similarity for seed in (0, 1)]
+    np.testing.assert_array_equal(kept, given)
 
 
 def _check_truth(store_path, record):

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from masp.experiments.estimate import Speeds, duration, seconds_of
@@ -47,7 +48,7 @@ class Display:
             return
         done, total = said["frames"], max(said["total"], 1)
         if unit.id not in self._lines:
-            self._lines[unit.id] = self._bars.add_task(_short(unit.label), total=total, shown="")
+            self._lines[unit.id] = self._bars.add_task(escape(_short(unit.label)), total=total, shown="")
         shown = f"{said['doing']} {done:,}/{total:,}"
         for name in ("success", "return"):
             if said.get(name) is not None:
@@ -66,9 +67,8 @@ class Display:
         self._update_all()
         word = "done" if outcome.state == "done" else f"FAILED: {outcome.message}"
         seeds = f"seed{'s' if len(unit.seeds) > 1 else ''} {', '.join(map(str, unit.seeds))}"
-        self._console.print(
-            f"\\[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {word}; {self._remaining()}", highlight=False
-        )
+        line = f"[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {word}; {self._remaining()}"
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _update_all(self) -> None:
         done = sum(self._cost.values()) - sum(self._left.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,14 @@ from masp.experiments.identity import macro_id, trial_id
 from masp.experiments.play import play
 from masp.experiments.scores import mean_score
 from masp.experiments.store import Store
-from masp.experiments.trial import MacroSet, Play, Trial
+from masp.experiments.trial import SWEPT, MacroSet, Play, Trial
 from masp.mining import mine_macros
 from masp.mining.noise import corrupt
 from masp.training.run import load_run
 from masp.training.run_dir import RunDir
+
+MOST_KEPT_ACTIONS = 256
+"""Similarities of more actions stay in the run directory alone: a quarter of a megabyte is enough for each."""
 
 
 def prepare(trial: Trial, seeds: Sequence[int], store: Store) -> dict[str, Any]:
@@ -33,15 +37,26 @@ def prepare(trial: Trial, seeds: Sequence[int], store: Store) -> dict[str, Any]:
     if trial.source is not None:
         (seed,) = seeds
         source_seed = trial.source.seeds[trial.seeds.index(seed)]
-        run = RunDir(store.run_dir_of(trial_id(trial.source), source_seed))
-        if not run.bundle_file.exists():
-            raise UserError(f"{run.bundle_file} is gone, which {trial.env} takes its similarity from; restore it")
-        fields["bundle"] = str(run.bundle_file)
+        fields["bundle"] = str(_learned_file(trial_id(trial.source), source_seed, store))
     elif trial.control == "truth":
         fields["bundle"] = str(_truth_file(trial, store))
     elif trial.macros is not None:
         fields["macros"] = str(_macro_file(trial.macros, trial, store))
     return fields
+
+
+def keep_bundle(trial: Trial, found_id: str, seed: int, run: RunDir, store: Store) -> None:
+    """Keep what a finished run learned where others find it once its run directory is gone."""
+    if trial.control == "masp" and len(run.read_actions()) <= MOST_KEPT_ACTIONS:
+        _once(store.bundle_file(f"{found_id}-{seed}"), lambda partial: shutil.copy(run.bundle_file, partial))
+
+
+def _learned_file(found_id: str, seed: int, store: Store) -> Path:
+    kept = store.bundle_file(f"{found_id}-{seed}")
+    found = kept if kept.exists() else RunDir(store.run_dir_of(found_id, seed)).bundle_file
+    if not found.exists():
+        raise UserError(f"{found} is gone, and with it the similarity to take over; restore it, or use a new --store")
+    return found
 
 
 def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:
@@ -51,9 +66,9 @@ def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:
         return {}
     records = store.records()
     means = [mean_score([records[trial_id(candidate), seed] for seed in candidate.seeds]) for candidate in candidates]
-    best = candidates[int(np.argmax(means))]
-    swept = ("penalty_weight", "meta_learning_rate") if trial.sweep.meta_learning_rate else ("penalty_weight",)  # type: ignore[union-attr]
-    return {name: dict(best.overrides)[name] for name in swept}
+    best = dict(candidates[int(np.argmax(means))].overrides)
+    assert trial.sweep is not None
+    return {name: best[name] for name in SWEPT if getattr(trial.sweep, name)}
 
 
 def _truth_file(trial: Trial, store: Store) -> Path:

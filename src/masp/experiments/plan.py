@@ -10,7 +10,7 @@ from masp.errors import UserError
 from masp.experiments import trial as trials
 from masp.experiments.experiment import Cell, Experiment, Scale
 from masp.experiments.identity import trial_id
-from masp.experiments.trial import Trial
+from masp.experiments.trial import SWEPT, Trial
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def plan(experiment: Experiment, scale: Scale, human: str = "") -> Plan:
 def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
     """Add the units of `trial`, after those that it needs."""
     for candidate in trial.candidates():
-        settings = " ".join(f"{value:g}" for _, value in candidate.overrides if isinstance(value, float))
+        settings = " ".join(f"{value:g}" for name, value in candidate.overrides if name in SWEPT)
         _add(units, candidate, f"{label}, candidate {settings}")
     for what, needed in (("whose similarity is used", trial.source), ("whose play is mined", trial.player)):
         if needed is not None:

@@ -112,6 +112,8 @@ def _take(run: Run, outcome: Outcome, now: float) -> None:
         if run.attempts[unit.id] < ATTEMPTS:
             run.pending[unit.id] = unit
             return
+        logs = run.store.work / "logs"
+        outcome = Outcome(unit.id, "failed", f"{DIED} {ATTEMPTS} times (out of memory?); see {logs}")
     if outcome.state == "failed":
         run.failed[unit.id] = outcome.message
     run.watcher.ended(unit, outcome)

@@ -49,6 +49,10 @@ class MacroSet:
     noise_seed: int = 0
 
 
+SWEPT = ("penalty_weight", "meta_learning_rate")
+"""Fields that a sweep chooses."""
+
+
 @dataclass(frozen=True)
 class Sweep:
     """Settings to choose from, on seeds of their own: the reported seeds play no part in the choice."""

@@ -62,7 +62,7 @@ def run_unit(unit: Unit, store: Store, command: str, report: Report | None = Non
 def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> None:
     import jax
 
-    from masp.experiments.materials import chosen_settings, prepare
+    from masp.experiments.materials import chosen_settings, keep_bundle, prepare
     from masp.training.run_dir import RunDir
     from masp.training.train import train_seeds
 
@@ -78,6 +78,8 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
         resume = make_resumable(runs, config)
         train_seeds(config, list(unit.seeds), resume, lambda frames, total, row: tell(_progress(frames, total, row)))
     chosen = chosen_settings(unit.trial, store)
+    for seed, run in _pairs(unit, runs):
+        keep_bundle(unit.trial, unit.trial_id, seed, run, store)
     store.append(
         [_record(unit, seed, run, config, chosen, command, started, store) for seed, run in _pairs(unit, runs)]
     )
