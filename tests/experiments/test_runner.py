@@ -140,9 +140,9 @@ def _check_noise(store_path, record):
 def test_the_plan_says_what_is_left(new_store):
     store = Store(new_store())
     before = summary(plan(TINY, "smoke"), store, 1)
-    assert (before["trials"], before["runs"], before["runs_left"], before["frames"]) == (1, 2, 2, 16_000)
+    assert (before["trials"], before["runs"], before["runs_left"], before["frames"]) == (1, 2, 2, 4_000)
     store.append([{"trial": trial_id(PLAIN), "seed": 1, "frames_per_second": 100.0, "seconds": 1.0, **KIND}])
     after = summary(plan(TINY, "smoke"), store, 2)
-    assert (after["runs_left"], after["frames_left"]) == (1, 8_000)
-    assert after["core_seconds_left"] == pytest.approx(START_SECONDS + 80)  # as fast as the one that is there
-    assert after["seconds_left"] == pytest.approx(START_SECONDS + 80)
+    assert (after["runs_left"], after["frames_left"]) == (1, 2_000)
+    assert after["core_seconds_left"] == pytest.approx(START_SECONDS + 20)  # as fast as the one that is there
+    assert after["seconds_left"] == pytest.approx(START_SECONDS + 20)

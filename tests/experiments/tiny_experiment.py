@@ -48,7 +48,7 @@ AGENT = dataclasses.replace(BASE, control="rainbow", seeds=(1000,))
 MINED = MacroSet(Play(AGENT, steps=200, epsilon=0.5), k=2, min_length=1, max_length=1, literal=True)
 
 
-PLAIN = dataclasses.replace(BASE, control="macros", seeds=(0, 1), together=False, frames=8_000)
+PLAIN = dataclasses.replace(BASE, control="macros", seeds=(0, 1), together=False, frames=2_000)
 """With a checkpoint every 100 frames, so that there is time to kill it between two of them."""
 
 

@@ -22,6 +22,6 @@ def keep_compiled_programs(store: Store) -> None:
         flags = platform.processor()
     kind = hashlib.sha256(f"{platform.machine()} {flags} {jax.__version__}".encode()).hexdigest()[:12]
     jax.config.update("jax_compilation_cache_dir", str((store.work / "compiled" / kind).absolute()))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # GPU only; adds the folder to keys
     compilation_cache.reset_cache()  # it may have been found unused by something compiled at import
