@@ -47,11 +47,14 @@ def record(trial, seed, value, **more):
 
 @pytest.fixture
 def table():
-    """Door Key has two seeds of masp and one of macros; Four Rooms has masp only."""
+    """Door Key has two seeds of masp and of rainbow and one of macros; Four Rooms has masp only."""
     cells = [(["Door Key"], "macros"), (["Door Key"], "masp"), (["Four Rooms"], "macros"), (["Four Rooms"], "masp")]
+    cells.append((["Door Key"], "rainbow"))
     records = dict(
         [
             record("Door Key-macros", 0, 0.25),
+            record("Door Key-rainbow", 0, 0.25),
+            record("Door Key-rainbow", 1, 0.25),
             record("Door Key-masp", 0, 0.5),
             record("Door Key-masp", 1, 1.0, chosen={"penalty_weight": 0.3}),
             record("Four Rooms-masp", 0, 0.125),
@@ -74,7 +77,7 @@ def test_cells_hold_their_records_and_the_papers_figures(table):
 
 def test_text_shows_ours_the_papers_and_where_they_come_from(table):
     text = render(table[0], "text")
-    for expected in ("0.750", "[0.500, 1.000]", "paper 0.88", "0.250", "–: not run yet (1 of 4 cells)", "a note"):
+    for expected in ("0.750", "[0.500, 1.000]", "paper 0.88", "0.250", "–: not run yet (1 of 5 cells)", "a note"):
         assert expected in text
     assert "seeds per cell: 1 to 2; frames per seed: 500; commit: abc" in text
     assert "*: some seeds are not finished yet" in text
@@ -83,15 +86,18 @@ def test_text_shows_ours_the_papers_and_where_they_come_from(table):
 def test_markdown_is_a_table(table):
     lines = render(table[0], "markdown").splitlines()
     rows = [line for line in lines if line.startswith("|")]
-    assert rows[0] == "| task | macros | masp |"
-    assert rows[2] == "| Door Key | 0.250 * (paper 0.88) | 0.750 [0.500, 1.000] (paper 1) |"
-    assert all(line.count("|") == 4 for line in rows)
+    assert rows[0] == "| task | macros | masp | rainbow |"
+    assert (
+        rows[2]
+        == "| Door Key | 0.250 * (paper 0.88) | 0.750 [0.500, 1.000] (paper 1) | 0.250 [0.250, 0.250] (paper 0.83) |"
+    )
+    assert all(line.count("|") == 5 for line in rows)
 
 
 def test_latex_is_balanced_and_escaped(table):
     text = render(table[0], "latex")
     assert text.count(r"\begin{") == text.count(r"\end{") == 2
-    assert r"Door Key & 0.250 * (paper 0.88) & 0.750 [0.500, 1.000] (paper 1) \\" in text
+    assert r"Door Key & 0.250 * (paper 0.88) & 0.750 [0.500, 1.000] (paper 1) & " in text
     assert r"95 \% bootstrap" in text and "95 % " not in text
 
 
@@ -106,14 +112,14 @@ def test_json_holds_everything(table):
 
 def test_the_claim_is_held_against_every_control(table):
     found = summarise(table[0])
-    assert set(found["against"]) == {"macros"}
-    assert found["against"]["macros"]["rows"] == 1  # Four Rooms has no macros to compare with
-    assert found["against"]["macros"]["probability_of_improvement"][0] == 1.0
-    assert found["against"]["macros"]["difference"][0] == 0.5
+    assert set(found["against"]) == {"rainbow"}  # one seed of macros says nothing
+    assert found["against"]["rainbow"]["rows"] == 1  # Four Rooms has no rainbow to compare with
+    assert found["against"]["rainbow"]["probability_of_improvement"][0] == 1.0
+    assert found["against"]["rainbow"]["difference"][0] == 0.5
     assert set(found["over_tasks"]) == {"masp"}  # macros are not complete
     assert found["over_tasks"]["masp"]["mean"][0] == 0.5
     assert (
-        "masp beats macros with probability 1.00 [1.00, 1.00], difference 0.500 [0.250, 0.750] (1 row)"
+        "masp beats rainbow with probability 1.00 [1.00, 1.00], difference 0.500 [0.250, 0.750] (1 row)"
         in summary_lines(table[0])
     )
 

@@ -20,7 +20,7 @@ def summarise(table: Table) -> dict[str, Any]:
 def _against(table: Table) -> dict[str, dict[str, Any]]:
     found = {}
     for column in table.columns:
-        rows = [cells for _, cells in table.rows if _run(cells, column) and _run(cells, CLAIM)]
+        rows = [cells for _, cells in table.rows if _seeds(cells, column) > 1 and _seeds(cells, CLAIM) > 1]
         if column == CLAIM or not rows:
             continue
         ours, theirs = [cells[CLAIM].values for cells in rows], [cells[column].values for cells in rows]
@@ -58,8 +58,9 @@ def _comparable(cell: TableCell, measure: str) -> list[float] | None:
     return None
 
 
-def _run(cells: dict[str, TableCell], column: str) -> bool:
-    return column in cells and bool(cells[column].values)
+def _seeds(cells: dict[str, TableCell], column: str) -> int:
+    """One seed says nothing about chance."""
+    return len(cells[column].values) if column in cells else 0
 
 
 def summary_lines(table: Table) -> list[str]:
