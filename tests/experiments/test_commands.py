@@ -1,5 +1,6 @@
 """`masp reproduce`, `masp table` and `masp results` as a user calls them."""
 
+import importlib.util
 import json
 
 import pytest
@@ -80,6 +81,15 @@ def test_what_is_finished_is_not_run_again(store, capsys):
     text = capsys.readouterr().out
     assert "0 runs left" in text
     assert "0.500" in text and "[0.250, 0.750]" in text
+
+
+@pytest.mark.parametrize(("name", "module"), [("minigrid", "envpool"), ("minatar", "pgx"), ("atari", "ale_py")])
+def test_a_missing_package_is_said_before_anything_runs(name, module, tmp_path, capsys, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda found: None if found == module else find(found))
+    assert main(["reproduce", name, "--store", str(tmp_path / "none")]) == 2
+    assert f"needs the package {module}: pip install 'masp-rl[" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(("flag", "expected"), [("--markdown", "| task |"), ("--latex", r"\begin{tabular}")])

@@ -81,8 +81,12 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 def require_installed(plan: Plan) -> None:
     """Raise before anything runs if a package is missing."""
-    for env in sorted({unit.trial.env for unit in plan.units}):
-        family_of(env).require_installed(env)
+    for env, options in sorted({(unit.trial.env, unit.trial.env_options) for unit in plan.units}):
+        family = family_of(env)
+        family.require_installed(env)
+        for package in family.backends:
+            if f"backend={package.module}" in options:
+                package.require_installed(f"{env} with backend={package.module}")
 
 
 def reproduce(plan: Plan, store: Store, where: Where, command: str) -> dict[str, str]:
