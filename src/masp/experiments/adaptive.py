@@ -41,10 +41,13 @@ class Task:
     """What differs from the environment's preset."""
 
 
+MINIGRID = {"epsilon_decay_steps": 50_000, "steps_per_update": 16}
+"""A fifth of the preset's budget: explore for half of it, and learn twice as often."""
+
 TASKS = {
     "grid": Task("planted-grid", ("size=9", "copies=1"), 60_000, 10, 12),
-    "doorkey": Task("DoorKey-6x6", ("backend=envpool",), 200_000, 10, 0, {"epsilon_decay_steps": 100_000}),
-    "doorkey-random": Task("DoorKey-6x6", ("backend=envpool",), 200_000, 10, 8, {"epsilon_decay_steps": 100_000}),
+    "doorkey": Task("DoorKey-5x5", ("backend=envpool",), 100_000, 10, 0, MINIGRID),
+    "doorkey-random": Task("DoorKey-5x5", ("backend=envpool",), 100_000, 10, 8, MINIGRID),
 }
 
 ARMS: dict[str, dict[str, Any]] = {
