@@ -193,6 +193,6 @@ def test_processes_end_with_a_killed_parent(tmp_path):
 def test_ctrl_c_stops_everything_without_a_word_from_the_processes(tmp_path):
     parent, pids = run_script(tmp_path, action=3)  # one of them is in the middle of a step that never ends
     os.killpg(parent.pid, signal.SIGINT)
-    out, err = parent.communicate(timeout=60)
+    out, err = parent.communicate(timeout=600)
     assert (parent.returncode, out, err) == (0, "stopped\n", "")
     assert wait_for_end(pids)

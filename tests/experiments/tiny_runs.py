@@ -6,7 +6,7 @@ from masp.bundle import load_bundle
 from masp.experiments import claims
 from masp.experiments.store import Store
 
-PATIENCE = 300
+PATIENCE = 1500
 """Seconds until a test that waits gives up."""
 
 
