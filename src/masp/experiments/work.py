@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from masp.config import TrainConfig, replace, to_flat
+from masp.config import replace
 from masp.errors import UserError
-from masp.experiments import claims, provenance
-from masp.experiments.identity import config_hash, config_of
+from masp.experiments import claims
+from masp.experiments.identity import config_of
 from masp.experiments.plan import Unit
+from masp.experiments.record import Context, make_record
 from masp.experiments.resume import all_finished, make_resumable
-from masp.experiments.store import Record, Store
+from masp.experiments.store import Store
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -77,12 +77,10 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
     if not all_finished(runs):
         resume = make_resumable(runs, config)
         train_seeds(config, list(unit.seeds), resume, lambda frames, total, row: tell(_progress(frames, total, row)))
-    chosen = chosen_settings(unit.trial, store)
-    for seed, run in _pairs(unit, runs):
+    for seed, run in zip(unit.seeds, runs, strict=True):
         keep_bundle(unit.trial, unit.trial_id, seed, run, store)
-    store.append(
-        [_record(unit, seed, run, config, chosen, command, started, store) for seed, run in _pairs(unit, runs)]
-    )
+    context = Context(config, chosen_settings(unit.trial, store), command, started)
+    store.append([make_record(unit, seed, run, context, store) for seed, run in zip(unit.seeds, runs, strict=True)])
     for run in runs:
         run.checkpoint_file.unlink(missing_ok=True)  # large, and of no use to a finished run
     jax.clear_caches()  # compiled programs of one trial are of no use to the next
@@ -91,68 +89,3 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
 def _progress(frames: int, total: int, row: dict[str, Any]) -> dict[str, Any]:
     shown = {name: row.get(name) for name in ("frames_per_second", "return", "success")}
     return {"frames": frames, "total": total, "doing": "training", **shown}
-
-
-def _pairs(unit: Unit, runs: list[Any]) -> list[tuple[int, Any]]:
-    return list(zip(unit.seeds, runs, strict=True))
-
-
-def _speed(rows: list[dict[str, Any]], seeds: int) -> float | None:
-    """Frames per second of all seeds together, without compiling: from row to row, as long as the clock went on."""
-    pairs = [(a, b) for a, b in itertools.pairwise(rows) if b["seconds"] > a["seconds"]]
-    seconds = sum(b["seconds"] - a["seconds"] for a, b in pairs)
-    return round(sum(b["frames"] - a["frames"] for a, b in pairs) * seeds / seconds, 1) if pairs else None
-
-
-def _record(
-    unit: Unit,
-    seed: int,
-    run: Any,
-    config: TrainConfig,
-    chosen: dict[str, float],
-    command: str,
-    started: float,
-    store: Store,
-) -> Record:
-    """All that tables, figures and readers of the store need of one finished seed."""
-    rows = run.read_metrics()
-    last = rows[-1]
-    evaluated = [row for row in rows if row["eval_return"] is not None]
-    trial = unit.trial
-    flat = to_flat(replace(config, seed=seed))
-    for name in ("out", "macros", "bundle"):  # folders of this machine mean nothing elsewhere
-        flat[name] = flat[name] and flat[name].removeprefix(f"{store.path}/")
-    return {
-        "format": 1,
-        "trial": unit.trial_id,
-        "seed": seed,
-        "label": unit.label,
-        "env": trial.env,
-        "env_options": list(trial.env_options),
-        "variant": trial.variant,
-        "control": trial.control,
-        "k": None if trial.macros is None or trial.macros.play is None else trial.macros.k,
-        "noise": None if trial.macros is None else trial.macros.noise,
-        "actions": len(run.read_actions()),
-        "penalty_weight": flat["penalty_weight"],
-        "meta_learning_rate": flat["meta_learning_rate"],
-        "chosen": chosen,
-        "frames": last["frames"],
-        "return": last["eval_return"],
-        "success": last["eval_success"],
-        "similarity_auc": last["similarity_auc"],
-        "curve_frames": [row["frames"] for row in evaluated],
-        "curve_return": [row["eval_return"] for row in evaluated],
-        "curve_success": [row["eval_success"] for row in evaluated],
-        "frames_per_second": _speed(rows, len(unit.seeds)),
-        "seconds": round(time.time() - started, 1),
-        "seeds_together": list(unit.seeds),
-        "run": str(run.path.relative_to(store.path)),
-        "config_hash": config_hash(trial),
-        "config": flat,
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
-        "machine": provenance.machine(),
-        "command": command,
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
