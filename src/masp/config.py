@@ -181,7 +181,7 @@ class TrainConfig:
     """Share of the macros that a round may replace."""
     mine_top_share: float = 0.25
     """Share of the agent's recent successful episodes (of all, where success has no meaning) that count as good: those
-    with the highest scores, of equals the shorter."""
+    with the highest scores, of equals the later."""
     mine_from: Literal["play", "random"] = "play"
     """`random`: replace by random sequences instead of mined ones, as a control."""
     tensorboard: bool = False

@@ -46,17 +46,18 @@ def test_journal_equals_a_plain_diary(script):
         ring = write(ring, tick, jnp.asarray(primitives), jnp.asarray(idle), told)
         for env in range(2):
             row = None if idle[env] else (primitives[env], played[env] if ended[env] else None)
-            diary[env] = [*diary[env], row][-7:]
+            diary[env] = [*diary[env], (tick, row)][-7:]
         resetting = ended.tolist()
-    expected, episode = [], []
-    for rows in diary:
+    told = []
+    for env, rows in enumerate(diary):
         episode = []
-        for row in rows:
+        for tick, row in rows:
             if row is not None:
                 episode.append(row[0])
                 if row[1] is not None:
-                    expected.append((episode, row[1]))
+                    told.append((tick, env, episode, row[1]))
                     episode = []
+    expected = [(episode, score) for _, _, episode, score in sorted(told)]
     found = journal.finished_episodes(jax.tree.map(np.asarray, ring), len(script), success_above=1.0)
     assert np.split(found.actions, np.cumsum(found.lengths)[:-1])[: found.count] == [
         pytest.approx(actions) for actions, _ in expected
@@ -69,9 +70,9 @@ def test_good_episodes():
     play = [[0], [1, 1], [2, 2, 2], [3]]
     scored = Episodes.of(play, [1.0, 3.0, 3.0, 2.0])
     assert good_episodes(scored, 0.5).actions.tolist() == [1, 1, 2, 2, 2]
-    assert good_episodes(scored, 0.25).actions.tolist() == [1, 1]  # of equals the shorter
+    assert good_episodes(scored, 0.25).actions.tolist() == [2, 2, 2]  # of equals the later
     assert good_episodes(Episodes.of(play, [1.0] * 4), 1.0).count == 0  # nothing tells good from bad
-    assert good_episodes(Episodes.of(play, [1.0, 0.0, 0.0, 1.0], [1, 0, 0, 1]), 0.5).actions.tolist() == [0]
+    assert good_episodes(Episodes.of(play, [1.0, 0.0, 0.0, 1.0], [1, 0, 0, 1]), 0.5).actions.tolist() == [3]
     assert good_episodes(Episodes.of(play, [0.0] * 4, [0] * 4), 1.0).count == 0
     assert good_episodes(Episodes.of([], [], []), 1.0).count == 0
 

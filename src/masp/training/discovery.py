@@ -51,7 +51,7 @@ def require_macros(agent: Agent) -> None:
 
 
 def good_episodes(episodes: Episodes, share: float) -> Episodes:
-    """Those worth learning from: of the successful ones the best `share`, rounded up; of equals the shorter.
+    """Those worth learning from: of the successful ones the best `share`, rounded up; of equals the later.
 
     Where success has no meaning, of all; but none if all scored the same, for then nothing tells good from bad.
     """
@@ -59,7 +59,7 @@ def good_episodes(episodes: Episodes, share: float) -> Episodes:
     if not (episodes.success >= 0).any():
         able = np.full(episodes.count, episodes.count > 0 and episodes.scores.min() < episodes.scores.max())
     candidates = np.flatnonzero(able)
-    order = np.lexsort((episodes.lengths[candidates], -episodes.scores[candidates]))
+    order = np.lexsort((-candidates, -episodes.scores[candidates]))
     good = np.zeros(episodes.count, bool)
     good[candidates[order[: math.ceil(share * len(candidates))]]] = True
     return episodes.take(good)

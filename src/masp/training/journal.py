@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from masp.acting import Episodes as Ended
-from masp.mining.episodes import UNKNOWN, Episodes
+from masp.mining.episodes import Episodes
 
 IDLE, PLAYED, LAST = 0, 1, 2
 """A row in which nothing was played (a reset, or not yet written), a step, the last step of an episode."""
@@ -45,7 +45,9 @@ def write(journal: Journal, tick: Array, primitives: Array, idle: Array, ended: 
 
 
 def finished_episodes(journal: Journal, tick: int, success_above: float | None) -> Episodes:
-    """The episodes that ended within the ring, for mining; of one that began before it, the part that is left.
+    """The episodes that ended within the ring, in the order in which they ended, for mining.
+
+    Of one that began before the ring, it is the part that is left.
 
     Args:
       journal: as NumPy arrays.
@@ -55,11 +57,21 @@ def finished_episodes(journal: Journal, tick: int, success_above: float | None) 
     oldest = tick % len(journal.kind)
     # One environment after the other, each from its oldest row.
     primitive, kind, score = (np.roll(ring, -oldest, axis=0).T for ring in journal)
-    ends = kind == LAST
-    later_end = np.maximum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]  # what no end follows is not finished
-    used = (kind != IDLE) & later_end
-    last_rows = ends[used]
-    scores = score[used][last_rows].astype(np.float64)
-    success = np.full(len(scores), UNKNOWN, np.int8) if success_above is None else scores > success_above
-    lengths = np.diff(np.flatnonzero(last_rows) + 1, prepend=0)
-    return Episodes(primitive[used], lengths, scores, success.astype(np.int8))
+    played, ended = primitive[kind != IDLE], (kind == LAST)[kind != IDLE]
+    # What follows the last end of an environment is not finished; it is a piece without an end of its own.
+    piece_ends = ended | _last_rows(kind != IDLE)
+    pieces = np.split(played, np.flatnonzero(piece_ends)[:-1] + 1) if len(played) else []
+    finished = [piece for piece, whole in zip(pieces, ended[piece_ends], strict=True) if whole]
+    env, row = np.nonzero(kind == LAST)
+    order = np.argsort(row, kind="stable")
+    scores = score[env, row][order].astype(np.float64)
+    success = None if success_above is None else (scores > success_above).astype(np.int8)
+    return Episodes.of([finished[i] for i in order], scores.tolist(), success)
+
+
+def _last_rows(used: np.ndarray) -> np.ndarray:
+    """Of the rows used [N, T], flat: which are the last of their environment."""
+    counts = used.sum(axis=1)
+    last = np.zeros(int(counts.sum()), bool)
+    last[np.cumsum(counts)[counts > 0] - 1] = True
+    return last
