@@ -39,6 +39,7 @@ RAINBOW = {
     "replay_steps": 20_000,
     "min_replay_steps": 1_000,
 }
+ENVPOOL, PYTHON = ["backend=envpool"], ["backend=minigrid"]
 DQN = {"num_atoms": 1, "noisy": False, "dueling": False, "double": False, "prioritised": False, "n_step": 1}
 
 
@@ -64,8 +65,8 @@ CASES: dict[str, dict[str, Competitor]] = {
     },
     # DQN, one 3x3 convolution and a hidden layer of 128, batch 64, one update per eight steps
     "minigrid": {
-        "ours, envpool": ours("DoorKey-5x5", "minigrid", 200, env_options=["backend=envpool"], **DQN),
-        "ours": ours("DoorKey-5x5", "minigrid", 200, **DQN),
+        "ours, envpool": ours("DoorKey-5x5", "minigrid", 200, env_options=ENVPOOL, steps_per_update=8, **DQN),
+        "ours": ours("DoorKey-5x5", "minigrid", 200, env_options=PYTHON, steps_per_update=8, **DQN),
         "sb3": Competitor("sb3_dqn.py", ("minigrid", "1", "50", "8", "64", "128")),
         "sb3, 8 environments": Competitor("sb3_dqn.py", ("minigrid", "8", "50", "8", "64", "128")),
     },

@@ -37,7 +37,7 @@ def make_learner(
         target_period_steps=target_period,
         steps_per_update=1,
     )
-    similarity = SimilarityConfig(embedding=embedding, **masp)
+    similarity = SimilarityConfig(embedding=embedding, **({"held_out": "separate", "meta_period_updates": 1} | masp))
     network = QNetwork("vector", ACTIONS, atoms, HIDDEN, dueling, noisy, embedding)
     return Learner(network, agent, similarity)
 

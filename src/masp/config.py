@@ -73,6 +73,8 @@ class AgentConfig:
     """Width of the hidden layers of the heads."""
     stack: int = 1
     """Observations stacked as one input (paper: 1)."""
+    half_precision: bool = False
+    """Products of the network in bfloat16, for accelerators; parameters stay float32 (slower on most CPUs)."""
     clip_rewards: bool = False
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
 
@@ -110,10 +112,11 @@ class SimilarityConfig:
     """Step size of the similarity (paper: swept over 0.001-0.01)."""
     meta_optimiser: Literal["adam", "sgd"] = "adam"
     """Adam, because the meta-gradient carries the factor learning rate x weight and plain SGD does not move."""
-    held_out: Literal["separate", "next"] = "separate"
-    """Data of the meta-objective: a second sample (Algorithm 1), or the next update's batch."""
-    meta_period_updates: int = 1
-    """Updates per meta-update."""
+    held_out: Literal["separate", "next"] = "next"
+    """Data of the meta-objective: a second sample (Algorithm 1), or the next update's batch, which costs less and
+    finds groups better (docs/performance.md)."""
+    meta_period_updates: int = 8
+    """Updates per meta-update; 1 costs most and needs the fewest frames (docs/performance.md)."""
     trace_length: int = 1
     """Inner steps that a meta-gradient reaches back."""
     trace_decay: float = 0.9

@@ -81,8 +81,8 @@ class Learner:
             return 0
         return self.similarity.trace_length - (self.similarity.held_out == "separate")
 
-    def init(self, key: Array, observation: Array, similarity: Array) -> LearnerState:
-        """A fresh learner; `observation` [1, ...] gives the shape."""
+    def init(self, key: Array, observation: Array, similarity: Array, hyper: Hyper | None = None) -> LearnerState:
+        """A fresh learner; `observation` [1, ...] gives the shape, `hyper` the settings of a sweep."""
         variables = self.network.init(key, observation, similarity)
         params, noise = variables["params"], variables.get("noise")
         opt_state = self.optimiser.init(params)
@@ -101,7 +101,8 @@ class Learner:
             similarity_opt_state=self.meta_optimiser.init(similarity),
             recent=recent,
             noise_template=noise,
-            hyper=Hyper(jnp.asarray(self.similarity.penalty_weight), jnp.asarray(self.similarity.meta_learning_rate)),
+            hyper=hyper
+            or Hyper(*map(jnp.asarray, (self.similarity.penalty_weight, self.similarity.meta_learning_rate))),
             updates=jnp.zeros((), jnp.int32),
         )
 
@@ -110,9 +111,16 @@ class Learner:
         return draw_noise(key, state.noise_template, passes) if self.agent.noisy else [None] * passes
 
     def outputs(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
-        """[B, A, atoms] network outputs; without noise the noisy layers use their means."""
+        """[B, A, atoms] network outputs; without noise the noisy layers use their means.
+
+        With half precision the products are bfloat16, as accelerators are quick at; parameters, their gradients and
+        optimiser, and everything from the outputs on stay as they are.
+        """
+        wide = jax.tree.leaves(params)[0].dtype
+        if self.agent.half_precision:
+            params, noise = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (params, noise))
         variables = {"params": params} if noise is None else {"params": params, "noise": noise}
-        return self.network.apply(variables, observations, similarity)  # type: ignore[return-value]
+        return self.network.apply(variables, observations, similarity).astype(wide)  # type: ignore[union-attr]
 
     def values(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
         """[B, A] expected values."""

@@ -70,9 +70,11 @@ def draw_noise(key: Array, template: Noise, samples: int) -> list[Noise]:
 class NatureTorso(nn.Module):
     """Mnih et al. 2015: three convolutions over [B, H, W, C] bytes."""
 
+    dtype: Any
+
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        x = x / 255.0
+        x = x.astype(self.dtype) / 255.0
         for features, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
             x = nn.relu(Convolution(features, kernel, stride)(x))
         return x.reshape(x.shape[0], -1)
@@ -81,11 +83,12 @@ class NatureTorso(nn.Module):
 class SmallTorso(nn.Module):
     """One 3x3 convolution with 16 channels (MinAtar's own network), for grids of a few cells."""
 
+    dtype: Any
     features: int = 16
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        x = nn.relu(nn.Dense(self.features)(patches(x.astype(jnp.result_type(float)), 3)))
+        x = nn.relu(nn.Dense(self.features)(patches(x.astype(self.dtype), 3)))
         return x.reshape(x.shape[0], -1)
 
 
@@ -96,29 +99,31 @@ class MiniGridTorso(nn.Module):
     convolution, one-hot at their places in the text: "red key, blue room" is not "blue key, red room".
     """
 
+    dtype: Any
     mission: bool = False
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         kinds = len(MINIGRID_CARDINALITIES) + self.mission
         cells = [i for i in range(x.shape[-1]) if i % kinds < len(MINIGRID_CARDINALITIES)]
-        planes = [jax.nn.one_hot(x[..., i], MINIGRID_CARDINALITIES[i % kinds]) for i in cells]
-        seen = SmallTorso(32)(jnp.concatenate(planes, axis=-1))
+        planes = [jax.nn.one_hot(x[..., i], MINIGRID_CARDINALITIES[i % kinds], dtype=self.dtype) for i in cells]
+        seen = SmallTorso(self.dtype, 32)(jnp.concatenate(planes, axis=-1))
         if not self.mission:
             return seen
         words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]  # of the newest frame; an episode has one mission
-        told = nn.relu(nn.Dense(32)(jax.nn.one_hot(words, NUM_CODES).reshape(x.shape[0], -1)))
+        told = nn.relu(nn.Dense(32)(jax.nn.one_hot(words, NUM_CODES, dtype=self.dtype).reshape(x.shape[0], -1)))
         return jnp.concatenate([seen, told], axis=-1)
 
 
 class MlpTorso(nn.Module):
     """Vectors of numbers."""
 
+    dtype: Any
     width: int
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        x = x.reshape(x.shape[0], -1).astype(jnp.result_type(float))
+        x = x.reshape(x.shape[0], -1).astype(self.dtype)
         return nn.relu(nn.Dense(self.width)(x))
 
 
@@ -134,13 +139,15 @@ class QNetwork(nn.Module):
     noisy: bool
     embedding: int
     """Numbers in the embedding of the similarity; 0: the network does not see it."""
+    half_precision: bool = False
+    """Features are bfloat16; the parameters must be, too (see `Learner.outputs`)."""
 
     @nn.compact
     def __call__(self, observation: Array, similarity: Array) -> Array:
         """[B, A, atoms] logits (C51) or values (one atom); `similarity` [A, A] is context and receives no gradient."""
         x = self._torso()(observation)
         if self.embedding:
-            flat = jax.lax.stop_gradient(similarity).reshape(-1)
+            flat = jax.lax.stop_gradient(similarity).reshape(-1).astype(x.dtype)
             # Small at the start: entries that all change together must not swamp the state features.
             init = nn.initializers.normal(0.1 / self.num_actions)
             code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
@@ -152,9 +159,12 @@ class QNetwork(nn.Module):
         return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)
 
     def _torso(self) -> nn.Module:
+        dtype = jnp.bfloat16 if self.half_precision else jnp.result_type(float)
+        if self.observation_kind == "vector":
+            return MlpTorso(dtype, self.hidden)
         torsos: dict[str, Any] = {"image": NatureTorso, "planes": SmallTorso, "minigrid": MiniGridTorso}
         torsos["minigrid-mission"] = partial(MiniGridTorso, mission=True)
-        return MlpTorso(self.hidden) if self.observation_kind == "vector" else torsos[self.observation_kind]()
+        return torsos[self.observation_kind](dtype)
 
     def _head(self, x: Array, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then linear, starting near zero.

@@ -35,6 +35,9 @@ PAPER_ATARI: dict[str, Any] = {
     "penalty_weight": 0.3,
     "meta_learning_rate": 0.001,
     "embedding": 32,
+    # Algorithm 1
+    "held_out": "separate",
+    "meta_period_updates": 1,
     "stack": 1,
     "clip_rewards": True,
     "num_envs": 8,
@@ -88,6 +91,9 @@ ATARI: dict[str, Any] = {
     "target_period_steps": 8_000,
     # as in `minigrid`: the pull of the penalty grows with the number of actions; not measured on Atari
     "penalty_weight": 0.03,
+    # a meta-step that costs almost nothing
+    "held_out": "next",
+    "meta_period_updates": 8,
     # an agent that waits for something greedily, as for the ball in Breakout, waits for the whole half hour
     "eval_epsilon": 0.01,
     "eval_episodes": 16,
@@ -118,6 +124,9 @@ MINIGRID: dict[str, Any] = {
     "steps_per_update": 32,
     "num_envs": 64,
     "penalty_weight": 0.03,
+    # 500,000 steps are 15,600 updates: few enough to learn from every fourth, which costs little here
+    "held_out": "next",
+    "meta_period_updates": 4,
     # who sees 7x7 cells and remembers nothing turns in circles for ever without a little chance
     "eval_epsilon": 0.05,
     # the tasks' own limits
@@ -147,6 +156,8 @@ PLANTED: dict[str, Any] = {
     "importance_end": 0.4,
     "penalty_weight": 0.03,
     "similarity_start_value": 0.008,
+    # 3,600 updates in all: none is left out
+    "meta_period_updates": 1,
     # left out here; its effect was not measured alone: see docs/planted.md
     "embedding": 0,
     "num_envs": 16,

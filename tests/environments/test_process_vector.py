@@ -138,7 +138,7 @@ def test_mistakes_and_failures_reach_the_caller(shared):
 
 
 SCRIPT = """
-import sys, numpy as np
+import signal, sys, numpy as np
 from odd_envs import Failing
 from masp.environments import process_pool
 from masp.environments.gym_vector import GymVector
@@ -146,6 +146,7 @@ from masp.environments.process_vector import ProcessVector
 from tape_env import TapeEnv
 process_pool.SECONDS_TO_END = 0.5
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts with &
     vector = ProcessVector(Failing, 2, GymVector(TapeEnv).info)
     vector.reset(0)
     try:

@@ -32,5 +32,6 @@ def tiny_config() -> TrainConfig:
         "embedding": 4,
         "learning_rate": 1e-2,
         "meta_learning_rate": 1e-2,
+        "meta_period_updates": 1,
     }
     return replace(TrainConfig(env="planted-grid"), **changes)

@@ -88,7 +88,7 @@ def check_run_directory(path, history) -> None:
 def run_tables(run):
     from masp.training.train import make_loop
 
-    return make_loop(run.config, run.actions)[0].agent.tables()
+    return make_loop(run.config, run.actions).agent.tables()
 
 
 def test_host_loop_and_control(adaptive, tmp_path):

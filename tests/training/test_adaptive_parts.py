@@ -19,7 +19,7 @@ from masp.mining.episodes import Episodes
 from masp.nstep import Windows
 from masp.training import journal
 from masp.training.adaptive import Replacement, replace_macros
-from masp.training.agent import Agent, Keys
+from masp.training.agent import Agent
 from masp.training.discovery import exchanges, good_episodes, mined_macros, randomised, require_macros, with_exchanges
 
 ACTIONS = ActionSet(4, [(0, 0), (1, 1, 1), (2, 1, 0, 3), (3,)])
@@ -138,7 +138,8 @@ def agent_and_state(request):
     changes |= {"held_out": "next", "embedding": 4, "num_atoms": 5, "v_min": -1.0, "v_max": 2.0, "n_step": 2}
     config = replace(TrainConfig(env="planted-grid"), noisy=request.param == "noisy", **changes)
     agent = Agent(config, PlantedGrid(size=4, copies=1, max_steps=6).info, ACTIONS)
-    state = jax.jit(agent.init)(Keys.of(jax.random.PRNGKey(0)), jnp.ones((3, 16)))
+    keys, start = agent.start(agent.config)
+    state = jax.jit(agent.init)(keys, jnp.ones((3, 16)), start)
     learner = state.learner
     rng = np.random.default_rng(1)
 

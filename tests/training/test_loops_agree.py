@@ -45,7 +45,8 @@ def run_both(config: TrainConfig, iterations: int) -> tuple[Any, Any]:
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     agent = Agent(config, env.info, ACTIONS)
     compiled, host = CompiledLoop(agent, env), HostLoop(agent, JaxOnHost(env, config.num_envs), None)  # type: ignore[arg-type]
-    one, other = compiled.init([7]), host.init([7])
+    configs = [replace(config, seed=7)]
+    one, other = compiled.init(configs), host.init(configs)
     for learn in (False, True):
         one, other = compiled.run(one, iterations, learn), host.run(other, iterations, learn)
     return jax.tree.map(lambda leaf: np.asarray(leaf), compiled.checkpoints(one)[0].agent), other.agent
@@ -69,9 +70,9 @@ def test_same_transitions_and_same_learning(tiny_config):
 def test_seeds_together_equal_seeds_alone(tiny_config):
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     loop = CompiledLoop(Agent(tiny_config, env.info, ACTIONS), env)
-    together = loop.checkpoints(loop.run(loop.init([3, 5]), 20, False))
+    together = loop.checkpoints(loop.run(loop.init([replace(tiny_config, seed=seed) for seed in (3, 5)]), 20, False))
     for seed, joint in zip((3, 5), together, strict=True):
-        alone = loop.checkpoints(loop.run(loop.init([seed]), 20, False))[0]
+        alone = loop.checkpoints(loop.run(loop.init([replace(tiny_config, seed=seed)]), 20, False))[0]
         np.testing.assert_array_equal(joint.agent.memory.action, alone.agent.memory.action)
         np.testing.assert_array_equal(joint.agent.memory.observations, alone.agent.memory.observations)
     assert not np.array_equal(together[0].agent.memory.observations, together[1].agent.memory.observations)
@@ -82,7 +83,9 @@ def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config):
     config = replace(tiny_config, n_step=2, gamma=0.9, replay_steps=3000)
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     loop = CompiledLoop(Agent(config, env.info, ACTIONS), env)
-    memory = jax.tree.map(np.asarray, loop.checkpoints(loop.run(loop.init([1]), 100, False))[0].agent.memory)
+    memory = jax.tree.map(
+        np.asarray, loop.checkpoints(loop.run(loop.init([replace(config, seed=1)]), 100, False))[0].agent.memory
+    )
     ticks, num_envs = memory.age.shape
     rows = np.flatnonzero(memory.tree[0][: ticks * num_envs])
     ends = 0

@@ -41,9 +41,9 @@ class Training:
 
         self._wait: Callable[[Any], Any] = jax.block_until_ready
         self._config, self._iterations = config.resolved(), iterations
-        self._loop, similarity = make_loop(self._config)
+        self._loop = make_loop(self._config)
         warm_up = self._config.agent.min_replay_steps // self.steps_per_iteration + 1
-        state = self._loop.run(self._loop.init([0], similarity), warm_up, False)
+        state = self._loop.run(self._loop.init([self._config]), warm_up, False)
         self._state = self._wait(self._loop.run(state, 2, True))
 
     @property

@@ -73,6 +73,26 @@ def with_flags(config: TrainConfig, args: argparse.Namespace) -> TrainConfig:
     return replace(config, **changes)
 
 
+def from_text(name: str, text: str) -> Any:
+    """The value of a setting as its flag would read it."""
+    kind = field_types()[name]
+    if typing.get_origin(kind) is Literal:
+        kind, choices = str, typing.get_args(kind)
+    else:
+        choices = ("true", "false") if kind is bool else ()
+    if kind not in (str, int, float, bool):
+        raise UserError(f"{name} has no values that can be listed")
+    if choices and text not in choices:
+        raise UserError(f"{name} must be one of {', '.join(choices)}, got {text!r}")
+    if kind in (str, bool):
+        return text == "true" if kind is bool else text
+    try:
+        value = _number(text)
+    except ValueError:
+        raise UserError(f"{name} must be a number, got {text!r}") from None
+    return float(value) if kind is float else value
+
+
 @cache
 def field_docs(kind: type) -> dict[str, str]:
     """The docstring below each field of a dataclass."""

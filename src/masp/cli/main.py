@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
     "demo": ("masp.cli.demo", "train three variants on a small task; table, curves and similarity map in minutes"),
     "train": ("masp.cli.train", "train an agent and write a run directory"),
+    "sweep": ("masp.cli.sweep", "train every combination of some settings, in one program where possible"),
     "eval": ("masp.cli.eval", "play a trained agent and report its score"),
     "reproduce": ("masp.cli.reproduce", "run an experiment of the paper, at a scale of your choice"),
     "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),

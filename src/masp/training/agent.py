@@ -23,6 +23,7 @@ from masp.networks import QNetwork
 from masp.replay import ReplayState, Sample
 from masp.training import journal
 from masp.training.journal import Journal
+from masp.training.lanes import Start, start_of
 
 
 class Keys(NamedTuple):
@@ -113,6 +114,7 @@ class Agent:
             dueling=c.agent.dueling,
             noisy=c.agent.noisy,
             embedding=c.similarity.embedding,
+            half_precision=c.agent.half_precision,
         )
         return Learner(network, c.agent, c.similarity)
 
@@ -145,22 +147,18 @@ class Agent:
             )
         return ticks
 
-    def init(self, keys: Keys, observation: Array, similarity: Array | None = None) -> AgentState:
-        """Before the first tick; `observation` [N, ...] comes from the first reset, `similarity` from a bundle."""
-        key_network, key_similarity = jax.random.split(keys.start)
+    def start(self, config: TrainConfig) -> tuple[Keys, Start]:
+        """What the run of `config` begins with; it is the agent's own configuration, or another lane's."""
+        keys = Keys.of(jax.random.PRNGKey(config.seed))
+        return keys, start_of(config, self.info, self.actions, jax.random.split(keys.start)[1])
+
+    def init(self, keys: Keys, observation: Array, start: Start) -> AgentState:
+        """Before the first tick; `observation` [N, ...] comes from the first reset."""
+        key_network, _ = jax.random.split(keys.start)
         macros = self.tables()
         acting = self.actor(macros)
         actor = acting.init(observation)
-        if similarity is None:
-            s = self.config.similarity
-            similarity = sim.start(
-                s.similarity_start,
-                self.actions.sequences(),
-                s.similarity_start_value,
-                key_similarity,
-                s.similarity_rank,
-            )
-        learner = self.learner.init(key_network, acting.inputs(actor)[:1], similarity)
+        learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
         memory = replay.init(
             self.replay_ticks, observation.shape[0], self.info.observation_shape, self.info.observation_dtype
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
 from masp.training.agent import Agent, AgentState, Keys, MacroTables, Report, empty_tally, report, seed_axes
+from masp.training.lanes import Start
 
 
 class TrainState(NamedTuple):
@@ -31,17 +33,16 @@ class CompiledLoop:
     def close(self) -> None:
         """There is nothing to end."""
 
-    def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> TrainState:
-        """Before the first tick."""
+    def init(self, configs: Sequence[TrainConfig]) -> TrainState:
+        """Before the first tick of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
 
-        def one(key: Array) -> TrainState:
-            keys = Keys.of(key)
+        def one(keys: Keys, start: Start) -> TrainState:
             resets = jax.random.split(jax.random.fold_in(keys.environment, 0), self.agent.config.num_envs)
             envs, observation = jax.vmap(self.env.reset)(resets)
-            start = None if similarity is None else jnp.asarray(similarity)
             return TrainState(self.agent.init(keys, observation, start), envs)
 
-        state = jax.jit(jax.vmap(one))(jnp.stack([jax.random.PRNGKey(seed) for seed in seeds]))
+        starts = [self.agent.start(config) for config in configs]
+        state = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
         shared = state.agent._replace(
             tick=state.agent.tick[0],
             learner=state.agent.learner._replace(updates=state.agent.learner.updates[0]),
@@ -61,22 +62,24 @@ class CompiledLoop:
         axes = self._axes(state)
         over_seeds = partial(jax.vmap, in_axes=(axes,), out_axes=axes)
 
+        def learning(state: TrainState) -> TrainState:
+            return state._replace(agent=self.agent.learn(state.agent)) if learn else state
+
         def iteration(_: Array, state: TrainState) -> TrainState:
-            state = jax.lax.fori_loop(
-                0, self.agent.config.ticks_per_iteration, lambda _, s: over_seeds(self._tick)(s), state
-            )
-            if not learn:
-                return state
-            return over_seeds(lambda s: s._replace(agent=self.agent.learn(s.agent)))(state)
+            ticks = self.agent.config.ticks_per_iteration
+            if ticks > 1:
+                state = jax.lax.fori_loop(0, ticks - 1, lambda _, s: over_seeds(self._tick)(s), state)
+            return over_seeds(partial(self._tick, between=learning))(state)
 
         return jax.lax.fori_loop(0, iterations, iteration, state)
 
-    def _tick(self, state: TrainState) -> TrainState:
-        """One step of every environment of one seed."""
+    def _tick(self, state: TrainState, between: Callable[[TrainState], TrainState] = lambda s: s) -> TrainState:
+        """One step of every environment of one seed; `between` comes after the decision and before the step."""
         agent, primitives = self.agent.decide(state.agent)
+        state = between(state._replace(agent=agent))
         key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
-        agent, _ = self.agent.observe(agent, step)
+        agent, _ = self.agent.observe(state.agent, step)
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:
@@ -98,8 +101,9 @@ class CompiledLoop:
         """Everything, one per seed, each with a copy of the counters that all seeds share."""
         axes = self._axes(state)
         count = state.agent.keys.act.shape[0]
+        known = jax.tree.map(np.asarray, state)  # sliced by NumPy: JAX would compile a program for each leaf and seed
         return [
-            jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, state, is_leaf=_none)
+            jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, known, is_leaf=_none)
             for i in range(count)
         ]
 
@@ -109,7 +113,7 @@ class CompiledLoop:
         def joined(axis: int | None, *leaves: Any) -> Any:
             if leaves[0] is None:  # what a plain network leaves out
                 return None
-            return jnp.asarray(leaves[0]) if axis is None else jnp.stack(leaves)
+            return jnp.asarray(leaves[0] if axis is None else np.stack(leaves))
 
         return jax.tree.map(joined, self._axes(states[0]), *states, is_leaf=_none)
 
@@ -119,7 +123,7 @@ class CompiledLoop:
     def reset_tally(self, state: TrainState) -> TrainState:
         """Start counting anew, after a row of the metrics was written."""
         count = state.agent.keys.act.shape[0]
-        tally = jax.tree.map(lambda leaf: jnp.stack([leaf] * count), empty_tally())
+        tally = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf] * count)), empty_tally())
         return state._replace(agent=state.agent._replace(tally=tally))
 
     def evaluate(self, state: TrainState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:

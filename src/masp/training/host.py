@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,8 +12,9 @@ import numpy as np
 from jax import Array
 
 from masp.acting import ActorState
+from masp.config import TrainConfig
 from masp.environments.base import HostEnv, Step
-from masp.training.agent import Agent, AgentState, Keys, MacroTables, Report, empty_tally, report
+from masp.training.agent import Agent, AgentState, MacroTables, Report, empty_tally, report
 
 
 class HostState(NamedTuple):
@@ -35,12 +36,12 @@ class HostLoop:
         self.env.close()
         self._evaluation_env.close()
 
-    def init(self, seeds: list[int], similarity: np.ndarray | None = None) -> HostState:
-        """Before the first tick."""
-        (self._seed,) = seeds
+    def init(self, configs: Sequence[TrainConfig]) -> HostState:
+        """Before the first tick of the one run."""
+        (config,) = configs
+        self._seed = config.seed
         observation = jnp.asarray(self.env.reset(self._seed))
-        keys = Keys.of(jax.random.PRNGKey(self._seed))
-        start = None if similarity is None else jnp.asarray(similarity)
+        keys, start = self.agent.start(config)
         return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
 
     def frames(self, state: HostState) -> np.ndarray:
@@ -49,13 +50,13 @@ class HostLoop:
 
     def run(self, state: HostState, iterations: int, learn: bool) -> HostState:
         """Play (and learn) `iterations` iterations; the given state is used up."""
-        agent = state.agent
-        for _ in range(iterations):
-            for _ in range(self.agent.config.ticks_per_iteration):
-                agent, primitives = self._decide(agent)
-                agent = self._observe(agent, self.env.step(np.asarray(primitives)))
-            if learn:
-                agent = self._learn(agent)
+        agent, ticks = state.agent, self.agent.config.ticks_per_iteration
+        for tick in range(iterations * ticks):
+            agent, primitives = self._decide(agent)
+            known = np.asarray(primitives)
+            if learn and tick % ticks == ticks - 1:
+                agent = self._learn(agent)  # returns at once: the agent learns while the environments step
+            agent = self._observe(agent, self.env.step(known))
         return HostState(agent, ())
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)

@@ -47,7 +47,7 @@ class Run:
 
     def evaluate(self, episodes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Returns and steps of so many episodes, played greedily, without noise."""
-        loop, _ = make_loop(self.config, self.actions)
+        loop = make_loop(self.config, self.actions)
         try:
             return loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
         finally:
@@ -55,7 +55,7 @@ class Run:
 
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
-        loop, _ = make_loop(self.config, self.actions)
+        loop = make_loop(self.config, self.actions)
         return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
 
 
@@ -72,7 +72,7 @@ def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
     config = replace(config, env_options=(*kept, *env_options))
     if not run.policy_file.exists():
         raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
-    loop, _ = make_loop(config, actions)
+    loop = make_loop(config, actions)
     info = loop.agent.info
     shapes = jax.eval_shape(loop.agent.policy_template)
     policy = checkpoint.load(run.policy_file, shapes)

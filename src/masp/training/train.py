@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from masp import factored
 from masp.actions import ActionSet
 from masp.allocator import keep_freed_memory
-from masp.bundle import Bundle, load_bundle, save_bundle
+from masp.bundle import Bundle, save_bundle
 from masp.config import TrainConfig, replace
 from masp.environments import is_jax, make_env
 from masp.environments.base import EnvInfo
@@ -26,6 +25,7 @@ from masp.training.compiled import CompiledLoop
 from masp.training.discovery import Discoverer, require_macros
 from masp.training.history import MacroHistory
 from masp.training.host import HostLoop
+from masp.training.lanes import resolve_actions, shared_config
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
 
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -51,8 +51,13 @@ def train_seeds(
     """Train several seeds, each into its own directory; at once where the environment is in JAX."""
     if len(seeds) > 1 and not is_jax(make_env(config.env, config.env_options)):
         return [result for seed in seeds for result in train_seeds(config, [seed], resume, progress)]
-    configs = [_for_seed(config, seed, len(seeds) > 1) for seed in seeds]
-    session = _Session(configs, resume, progress or (lambda *_: None))
+    return train_lanes([_for_seed(config, seed, len(seeds) > 1) for seed in seeds], resume, progress)
+
+
+def train_lanes(configs: Sequence[TrainConfig], resume: bool = False, progress: Progress | None = None) -> list[Result]:
+    """Train runs that differ only in `lanes.VARYING`, each into its own directory: at once, so the environment must be
+    in JAX if there are several."""
+    session = _Session([config.resolved() for config in configs], resume, progress or (lambda *_: None))
     try:
         return session.run()
     finally:
@@ -68,62 +73,41 @@ def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
     return replace(config, seed=seed, out=out, env_options=options).resolved()
 
 
-def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.ndarray | None]:
-    """The actions that the configuration asks for, and the similarity of its bundle."""
-    if config.macros and config.bundle:
-        raise UserError("--macros and --bundle exclude each other: a bundle brings its own macros")
-    if config.variant == "rainbow":
-        return info.actions.without_macros(), None
-    if config.bundle:
-        bundle = load_bundle(config.bundle)
-        bundle.actions.require_primitives(info.actions.num_primitives, config.env)
-        return bundle.actions, bundle.similarity
-    if config.macros:
-        actions = ActionSet.load(config.macros)
-        actions.require_primitives(info.actions.num_primitives, config.env)
-        return actions, None
-    return info.actions, None
-
-
-def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> tuple[Any, np.ndarray | None]:
-    """The loop that fits the environment, and the similarity to start from (None: as configured)."""
+def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> Any:
+    """The loop that fits the environment."""
     env = make_env(config.env, config.env_options, config.num_envs)
-    similarity = None
     if actions is None:
-        actions, similarity = resolve_actions(config, env.info)
+        actions, _ = resolve_actions(config, env.info)
     rank = config.similarity.similarity_rank
     if rank >= len(actions):
         raise UserError(f"similarity_rank must be below the number of actions, {len(actions)}, got {rank}")
-    if rank and similarity is not None:
-        similarity = factored.factor(similarity, rank)
     agent = Agent(config, env.info, actions)
     if is_jax(env):
-        return CompiledLoop(agent, env), similarity
+        return CompiledLoop(agent, env)
     evaluation_env = make_env(config.env, config.env_options, min(config.num_envs, config.eval_episodes))
     assert not is_jax(evaluation_env)
-    return HostLoop(agent, env, evaluation_env), similarity
+    return HostLoop(agent, env, evaluation_env)
 
 
 class _Session:
-    """One or more seeds that train together."""
+    """One or more runs that train together."""
 
     def __init__(self, configs: list[TrainConfig], resume: bool, progress: Progress):
         keep_freed_memory()
-        self._configs, self._config, self._progress = configs, configs[0], progress
-        self._loop, similarity = make_loop(self._config)
+        self._configs, self._config, self._progress = configs, shared_config(configs), progress
+        self._loop = make_loop(self._config)
         self._agent: Agent = self._loop.agent
         self._runs = [RunDir(config.out) for config in configs]
         self._agent.replay_ticks  # noqa: B018 - raises before anything is written
         if self._config.mine_every_frames:
             require_macros(self._agent)
-        seeds = [config.seed for config in configs]
         resumed = resume and all(run.checkpoint_file.exists() for run in self._runs)
         for run, config in zip(self._runs, configs, strict=True):
             if resumed or (resume and run.config_file.exists() and not run.finished):
                 _require_same(run, config)
             else:
                 run.create(config, self._agent.actions)
-        self._state = self._loop.init(seeds, similarity)
+        self._state = self._loop.init(configs)
         if resumed:
             self._state = self._restored()
         kept = self._loop.frames(self._state) if resumed else [None] * len(configs)
