@@ -121,7 +121,13 @@ def test_names_are_unique_over_sections():
 def different(name, value, kind):
     """Another allowed value of a field."""
     choices = {"variant": "rainbow", "penalty_form": "literal", "similarity_start": "overlap"}
-    choices |= {"meta_optimiser": "sgd", "held_out": "separate", "env_options": ("size=5",), "v_min": -1.0, "v_max": 20.0}
+    choices |= {
+        "meta_optimiser": "sgd",
+        "held_out": "separate",
+        "env_options": ("size=5",),
+        "v_min": -1.0,
+        "v_max": 20.0,
+    }
     choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
         return choices[name]

@@ -111,6 +111,25 @@ def test_units_come_after_what_they_need(tiny):
         done |= {(unit.trial_id, seed) for seed in unit.seeds}
 
 
+def test_first_seeds_come_first():
+    """A run that is stopped early leaves a whole table with fewer seeds."""
+    units = plan(experiment("minigrid"), "laptop").units
+    assert [unit.seeds for unit in units] == [(seed,) for seed in (0, 1, 2) for _ in range(24)]
+    assert len({unit.trial_id for unit in units[:24]}) == 24
+
+
+def test_some_columns_only():
+    whole, some = (
+        plan(experiment("minigrid"), "laptop"),
+        plan(experiment("minigrid"), "laptop", only=["macros", "masp"]),
+    )
+    assert some.cells == whole.cells  # the table keeps its shape
+    assert {unit.trial.control for unit in some.units} == {"macros", "masp"}
+    assert {unit.id for unit in some.units} < {unit.id for unit in whole.units}
+    with pytest.raises(UserError, match="no column 'other'; it has rainbow, macros"):
+        plan(experiment("minigrid"), "laptop", only=["other"])
+
+
 def test_seeds_are_one_unit_only_where_asked():
     assert [unit.seeds for unit in plan(TINY, "smoke").units] == [(0,), (1,)]
     together = replace(TINY, cells=lambda scale: [trials_cell(replace(PLAIN, together=True))])

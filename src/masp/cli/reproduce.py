@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
     parser.add_argument("--plan", "--dry-run", action="store_true", help="print the plan and stop")
     parser.add_argument("--run", action="store_true", help="run the scale paper, which otherwise only prints its plan")
+    parser.add_argument("--only", default="", metavar="A,B", help="only these columns of the table, e.g. macros,masp")
     parser.add_argument("--jobs", type=int, metavar="N", help="processes here (default: one per core, at most 4)")
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto: start a local one")
     parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
     store = Store(args.store)
     jobs = args.jobs or min(cores(), MOST_JOBS)
-    planned = plan(experiment(args.name), args.scale, args.human)
+    planned = plan(experiment(args.name), args.scale, args.human, [c for c in args.only.split(",") if c])
     figures = summary(planned, store, jobs, args.cluster_cores)
     shown = sys.stderr if args.json else sys.stdout
     print(describe(figures), file=shown, flush=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,15 +50,36 @@ class Plan:
         return len({unit.trial_id for unit in self.units})
 
 
-def plan(experiment: Experiment, scale: Scale, human: str = "") -> Plan:
-    """All that must run for a table; `human` is a folder of people's play to mine macros from."""
+def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[str] = ()) -> Plan:
+    """All that must run for a table, or for some columns of it.
+
+    The first seed of everything comes before the second of anything, so that what is stopped early is a whole table.
+
+    Args:
+      human: a folder of people's play to mine macros from.
+      only: the columns to run; empty: all.
+    """
     if human and not experiment.uses_human_play:
         raise UserError(f"{experiment.name} has no use for --human; its macros do not come from people's play")
     cells = tuple(experiment.cells(scale, human) if human else experiment.cells(scale))
+    columns = dict.fromkeys(cell.column for cell in cells)
+    for column in only:
+        if column not in columns:
+            raise UserError(f"{experiment.name} has no column {column!r}; it has {', '.join(columns)}")
     units: dict[str, Unit] = {}
     for cell in cells:
-        _add(units, cell.trial, " ".join((*cell.row, cell.column)))
-    return Plan(experiment, scale, cells, tuple(units.values()))
+        if not only or cell.column in only:
+            _add(units, cell.trial, " ".join((*cell.row, cell.column)))
+    return Plan(experiment, scale, cells, tuple(_first_seeds_first(list(units.values()))))
+
+
+def _first_seeds_first(units: list[Unit]) -> list[Unit]:
+    """The units by the places of their seeds; none before what it needs, if that was so before."""
+    rounds: dict[tuple[str, int], int] = {}
+    for unit in units:
+        places = [unit.trial.seeds.index(unit.seeds[0]), *(rounds[need] for need in unit.needs)]
+        rounds.update({(unit.trial_id, seed): max(places) for seed in unit.seeds})
+    return sorted(units, key=lambda unit: rounds[unit.trial_id, unit.seeds[0]])
 
 
 def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
