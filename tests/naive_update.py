@@ -161,11 +161,11 @@ def projected(support, probabilities, reward, discount):
 
 
 def td_losses(learner, params, selector_params, target_params, sample, similarity, noise):
-    """[B] losses; only `params` count for gradients. `noise`: online, selector, target."""
+    """[B] losses; only `params` count for gradients. `noise`: of the online and of the target network."""
     batch, support = sample.transition, learner.support
     outputs = forward(params, batch.s_tm1, similarity, noise[0])
-    target = jax.lax.stop_gradient(forward(target_params, batch.s_t, similarity, noise[2]))
-    chooser = values(forward(selector_params, batch.s_t, similarity, noise[1]), support)
+    target = jax.lax.stop_gradient(forward(target_params, batch.s_t, similarity, noise[1]))
+    chooser = values(forward(selector_params, batch.s_t, similarity, noise[0]), support)
     if not learner.agent.double:
         chooser = values(target, support)
     best = jnp.argmax(chooser, axis=1)

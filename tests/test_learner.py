@@ -49,7 +49,7 @@ def update_of(learner):
 
 @cache
 def noise_of(learner):
-    return jax.jit(lambda state, key: learner.noise(state, key, 6))
+    return jax.jit(lambda state, key: learner.noise(state, key, 4))
 
 
 def plain_learner(**masp):
@@ -151,15 +151,15 @@ def assert_moved(before, after, expected_after):
 def test_separate_moves_parameters_and_similarity_as_by_hand():
     learner = learner_of("separate")
     for state, sample, held_out, noise, after, losses, metrics in run(learner, 3):
-        slope = td_gradient(BY_HAND, bare(state._replace(params=after.params)), held_out, noise[3:])
-        params, meta_gradient = inner_update(BY_HAND, bare(state), sample, noise[:3], state.similarity, slope)
+        slope = td_gradient(BY_HAND, bare(state._replace(params=after.params)), held_out, noise[2:])
+        params, meta_gradient = inner_update(BY_HAND, bare(state), sample, noise[:2], state.similarity, slope)
         assert_step(state, after, params)
         expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
         assert_moved(state.similarity, after.similarity, expected)
         assert after.updates == state.updates + 1
         assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(meta_gradient)), rel=1e-9)
 
-        said = by_hand(bare(state), sample, noise[:3])
+        said = by_hand(bare(state), sample, noise[:2])
         assert_close(losses, said.pop("losses"))
         for name, value in said.items():
             assert getattr(metrics, name) == pytest.approx(float(value), rel=1e-9), name
@@ -177,7 +177,7 @@ def test_next_uses_the_following_batch_through_the_step_before_it():
     m = v = np.zeros((naive.ACTIONS, naive.ACTIONS))
     for count, (earlier, now) in enumerate(pairwise(history), start=1):
         state, sample, _, noise, after, _, _ = now
-        slope = td_gradient(BY_HAND, bare(state), sample, noise[:3])
+        slope = td_gradient(BY_HAND, bare(state), sample, noise[:2])
         # `state.similarity` is what the earlier update's penalty used, `earlier[0].similarity` what its network saw.
         _, meta_gradient = inner_update(BY_HAND, bare(earlier[0]), earlier[1], earlier[3][:3], state.similarity, slope)
         meta_gradient = np.asarray(meta_gradient)
@@ -185,7 +185,7 @@ def test_next_uses_the_following_batch_through_the_step_before_it():
         direction = (m / (1 - 0.9**count)) / (np.sqrt(v / (1 - 0.999**count)) + 1e-8)
         expected = projected(np.asarray(state.similarity) - 0.01 * direction)
         assert_moved(state.similarity, after.similarity, expected)
-        params, _ = inner_update(BY_HAND, bare(state), sample, noise[:3], after.similarity, slope)
+        params, _ = inner_update(BY_HAND, bare(state), sample, noise[:2], after.similarity, slope)
         assert_step(state, after, params)
 
 
@@ -203,11 +203,11 @@ def test_trace_is_the_decayed_sum_over_three_steps_and_the_period_skips():
             np.testing.assert_array_equal(state.similarity, after.similarity)
             assert metrics.meta_gradient_norm == 0
             continue
-        slope = td_gradient(learner, bare(state._replace(params=after.params)), held_out, noise[3:])
+        slope = td_gradient(learner, bare(state._replace(params=after.params)), held_out, noise[2:])
         total = np.zeros((naive.ACTIONS, naive.ACTIONS))
         for back in range(3):
             before, sample, _, its_noise, _, _, _ = history[number - 1 - back]
-            _, one = inner_update(learner, bare(before), sample, its_noise[:3], state.similarity, slope)
+            _, one = inner_update(learner, bare(before), sample, its_noise[:2], state.similarity, slope)
             total += DECAY**back * np.asarray(one)
         direction = total - ENTROPY * np.asarray(jax.grad(entropy)(state.similarity))
         assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * direction))
@@ -229,11 +229,11 @@ def test_next_reaches_back_over_the_steps_before_a_meta_update_that_is_due():
             np.testing.assert_array_equal(state.similarity, after.similarity)
             assert metrics.meta_gradient_norm == 0
             continue
-        slope = td_gradient(learner, bare(state), sample, noise[:3])
+        slope = td_gradient(learner, bare(state), sample, noise[:2])
         total = np.zeros((naive.ACTIONS, naive.ACTIONS))
         for back in range(2):
             before, its_sample, _, its_noise, _, _, _ = history[number - 1 - back]
-            _, one = inner_update(learner, bare(before), its_sample, its_noise[:3], state.similarity, slope)
+            _, one = inner_update(learner, bare(before), its_sample, its_noise[:2], state.similarity, slope)
             total += DECAY**back * np.asarray(one)
         assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * total))
 

@@ -1,19 +1,22 @@
 """Keeps freed memory inside the process, which XLA's temporaries on CPU need.
 
-glibc gives every large block back to the kernel when it is freed and faults it in again, page by page, when the next
-update asks for it. Measured on Adam for 177,000 weights: 1.7 ms an update with, 0.2 ms without.
+A compiled program asks for all its temporaries as one block each time it is called. glibc takes blocks above 32 MB from
+the kernel and gives them back, whatever the thresholds say, so every call faults every page in anew: 59 MB and half of
+the time of an Adam step for the Nature network. Without mapped blocks, and with one arena, they come from the heap and
+stay there: 41 ms became 19 (docs/performance.md).
 """
 
 from __future__ import annotations
 
 import ctypes
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to reuse blocks up to 32 MB (its limit) instead of unmapping them; elsewhere, do nothing."""
+    """Ask glibc to take large blocks from the heap and never to shrink it; elsewhere, do nothing."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 32 << 20)
-        mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_ARENA_MAX, 1)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)

@@ -133,7 +133,8 @@ class Learner:
     def td_losses(self, outputs: Array, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Array:
         """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
 
-        `state.params` choose the next action (double Q), the target network values it; `noise` is for these two passes.
+        `state.params` choose the next action (double Q), the target network values it; `noise` is for the online and
+        the target network.
         """
         batch = sample.transition
         target_t = self.outputs(state.target_params, batch.s_t, state.similarity, noise[1])
@@ -149,7 +150,7 @@ class Learner:
 
         def objective(params: Params) -> Array:
             outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, noise[0])
-            return jnp.mean(sample.weight * self.td_losses(outputs, state, sample, noise[1:]))
+            return jnp.mean(sample.weight * self.td_losses(outputs, state, sample, noise))
 
         return jax.grad(objective)(state.params)
 
@@ -160,13 +161,14 @@ class Learner:
 
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         """
-        noise = self.noise(state, key, 6)
+        # Both passes of the online network have one noise sample, so its noisy weights are made once.
+        noise = self.noise(state, key, 4)
         seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
         outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, state, sample, noise[1:3])
+            per_transition = self.td_losses(outputs, state, sample, noise[:2])
             return jnp.mean(sample.weight * per_transition), per_transition
 
         (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
@@ -193,7 +195,7 @@ class Learner:
             if self.similarity.held_out == "separate":
                 steps = _push(state.recent, step, self.similarity.trace_length)
                 state, meta_norm = self._meta_update(
-                    state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[3:])
+                    state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[2:])
                 )
             state = self._keep(state, step)
         state = self._sync_target(state)
