@@ -25,6 +25,9 @@ from masp.training import journal
 from masp.training.journal import Journal
 from masp.training.lanes import Start, start_of
 
+SHOWN_STATES = 64
+"""States whose values are looked at for a row of the metrics."""
+
 
 class Keys(NamedTuple):
     """One key per purpose; the tick, the update or the evaluation is folded in where it is used."""
@@ -248,6 +251,14 @@ class Agent:
         a, macros = self.config.agent, state.macros
         where = (self.info.observation_shape, a.stack)
         return intra_option.draw(state.memory, sample, key, state.tick, macros.table, macros.lengths, a.gamma, *where)
+
+    def values_seen(self, state: AgentState) -> Array:
+        """[SHOWN_STATES, A] action values, without noise, of states from the replay, drawn as for learning."""
+        # No evaluation has the number 0: the agent has played before it is looked at.
+        key = jax.random.fold_in(jax.random.fold_in(state.keys.evaluation, 0), state.tick)
+        where = (SHOWN_STATES, self.info.observation_shape, self.config.agent.stack)
+        states = replay.sample(state.memory, key, *where, 0.0).transition.s_tm1
+        return self.learner.values(state.learner.params, states, state.learner.similarity, None)
 
     def _epsilon(self, tick: Array) -> Array:
         """Linear decay over steps."""
