@@ -77,6 +77,25 @@ def windows(decisions, n):
     return complete
 
 
+def consistent(ticks, primitives, row, sequences=SEQUENCES, gamma=GAMMA):
+    """{action: (reward, discount, steps)} of all actions that would have played what was played from `row` on."""
+    found = {}
+    for action, sequence in enumerate(sequences):
+        total, discount = 0.0, 1.0
+        for steps, (wanted, primitive, tick) in enumerate(
+            zip(sequence, primitives[row:], ticks[row:], strict=False), start=1
+        ):
+            if wanted != primitive:
+                break
+            total += discount * tick.reward
+            discount *= gamma
+            lost = tick.terminated or tick.life_lost
+            if lost or tick.truncated or steps == len(sequence):
+                found[action] = (total, 0.0 if lost else discount, steps)
+                break
+    return found
+
+
 def unzip(script, env):
     """The ticks of one environment out of arrays [T, N]."""
     return [Tick(*(field[t, env].item() for field in script)) for t in range(len(script.reward))]

@@ -189,6 +189,40 @@ def test_next_uses_the_following_batch_through_the_step_before_it():
         assert_step(state, after, params)
 
 
+def test_transitions_from_inside_windows_add_their_loss():
+    """Their gradient is part of the step, so the meta-gradient goes through it; its objective is without them."""
+    learner = naive.make_learner(dueling=False, held_out="next", meta_optimiser="sgd", meta_learning_rate=RATE)
+    rng = np.random.default_rng(5)
+    update = jax.jit(lambda state, sample, key, inside: learner.update(state, sample, key, lambda: sample, inside))
+
+    @jax.jit
+    def step_by_hand(state, sample, inside, noise, similarity, slope):
+        credit = td_gradient(BY_HAND, state, inside, noise)
+
+        def after(similarity):
+            gradient = naive.gradient_of_update(BY_HAND, state, sample, noise, similarity)
+            total = jax.tree.map(jnp.add, gradient, credit)
+            return jax.tree.map(jnp.add, state.params, naive.clip_and_adam(BY_HAND, total, state.opt_state))
+
+        params, pull_back = jax.vjp(after, similarity)
+        return params, pull_back(slope)[0]
+
+    state, before = naive.make_state(learner, rng, dtype=np.float64), None
+    for i in range(3):
+        sample, inside = naive.make_sample(rng, np.float64), naive.make_sample(rng, np.float64)
+        noise = noise_of(learner)(state, jax.random.PRNGKey(i))[:2]
+        slope = td_gradient(BY_HAND, bare(state), sample, noise)
+        after, losses, _ = update(state, sample, jax.random.PRNGKey(i), inside)
+        assert_close(losses, by_hand(bare(state), sample, noise)["losses"])
+        if before is not None:
+            _, meta_gradient = step_by_hand(*before, state.similarity, slope)
+            expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
+            assert_moved(state.similarity, after.similarity, expected)
+        params, _ = step_by_hand(bare(state), sample, inside, noise, after.similarity, slope)
+        assert_step(state, after, params)
+        state, before = after, (bare(state), sample, inside, noise)
+
+
 def entropy(similarity):
     """Mean entropy of the rows over log A."""
     p = similarity / similarity.sum(axis=1, keepdims=True)

@@ -89,12 +89,21 @@ class Actor:
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, execution.primitives(macro, self.table)
 
+    def learned_reward(self, step: Step) -> Array:
+        """[N] the rewards of a tick as they are learned from."""
+        return jnp.clip(step.reward, -1.0, 1.0) if self.clip_rewards else step.reward
+
     def advance(self, state: ActorState, step: Step) -> tuple[ActorState, nstep.Windows, Episodes]:
         """The state after a tick, the windows it closed and the episodes it ended."""
         idle = state.resetting
-        reward = jnp.clip(step.reward, -1.0, 1.0) if self.clip_rewards else step.reward
         macro, decision = execution.advance(
-            state.macro, reward, step.terminated | step.life_lost, step.truncated, idle, self.lengths, self.gamma
+            state.macro,
+            self.learned_reward(step),
+            step.terminated | step.life_lost,
+            step.truncated,
+            idle,
+            self.lengths,
+            self.gamma,
         )
         windows, closed = nstep.extend(state.windows, decision)
         score = jnp.where(idle, 0.0, state.episode_return + step.reward)

@@ -77,6 +77,8 @@ class AgentConfig:
     """Products of the network in bfloat16, for accelerators; parameters stay float32 (slower on most CPUs)."""
     clip_rewards: bool = False
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
+    intra_option: bool = False
+    """Steps inside macros also teach every action that would have played the same (paper: no)."""
 
     @property
     def target_period_updates(self) -> int:

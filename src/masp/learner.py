@@ -155,11 +155,17 @@ class Learner:
         return jax.grad(objective)(state.params)
 
     def update(
-        self, state: LearnerState, sample: Sample, key: Array, draw_held_out: Callable[[], Sample]
+        self,
+        state: LearnerState,
+        sample: Sample,
+        key: Array,
+        draw_held_out: Callable[[], Sample],
+        inside: Sample | None = None,
     ) -> tuple[LearnerState, Array, Metrics]:
         """One gradient step on TD loss + penalty, then the similarity's; also the [B] losses for the priorities.
 
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
+        `inside` are transitions from inside the sample's windows (`intra_option`); their TD loss is added to its own.
         """
         # Both passes of the online network have one noise sample, so its noisy weights are made once.
         noise = self.noise(state, key, 4)
@@ -186,6 +192,10 @@ class Learner:
             penalty, penalty_cotangent = jax.value_and_grad(penalty_objective)(outputs)
             cotangent = td_cotangent + penalty_cotangent
         (gradient,) = pull_back(cotangent)
+        if inside is not None:
+            # The same noise: it is one objective, on twice as many transitions.
+            credit = self.td_gradient(state._replace(similarity=seen), inside, noise[:2])
+            gradient = jax.tree.map(jnp.add, gradient, credit)
         updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
         step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
         params = optax.apply_updates(state.params, updates)

@@ -9,7 +9,7 @@ observation, or derive the discount from gamma, and both are wrong here.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ class ReplayState(NamedTuple):
     span: Array  # [T, N] int32, ticks to the row that the window bootstraps from
     tree: Tree  # T * N leaves, priority^exponent of the window that starts at a row
     largest: Array  # [], the largest priority^exponent so far: what a new window gets
+    steps: Any  # intra_option.Steps of the same rows; () where only decisions teach
 
 
 class Transition(NamedTuple):
@@ -52,8 +53,10 @@ class Sample(NamedTuple):
     leaf: Array  # [B] int32, for `reprioritise`
 
 
-def init(num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtype: np.dtype) -> ReplayState:
-    """An empty ring."""
+def init(
+    num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtype: np.dtype, steps: Any = ()
+) -> ReplayState:
+    """An empty ring; `steps`: an empty ring of single steps, where they teach too."""
     grid = (num_ticks, num_envs)
     return ReplayState(
         observations=jnp.zeros((*grid, math.prod(observation_shape)), dtype),
@@ -64,6 +67,7 @@ def init(num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtyp
         span=jnp.zeros(grid, jnp.int32),
         tree=priorities.init(num_ticks * num_envs),
         largest=jnp.ones(()),
+        steps=steps,
     )
 
 
@@ -115,11 +119,11 @@ def sample(
     # w = (count * P)^-b / max w: the count and the total cancel, the rarest row of the batch has weight 1.
     weight = (priority / jnp.min(priority)) ** -importance_exponent
     transition = Transition(
-        s_tm1=_stacked(state, row, env, observation_shape, stack),
+        s_tm1=stacked(state, row, env, observation_shape, stack),
         a_tm1=state.action[row, env],
         r_t=state.reward[row, env],
         discount_t=state.discount[row, env],
-        s_t=_stacked(state, following, env, observation_shape, stack),
+        s_t=stacked(state, following, env, observation_shape, stack),
     )
     return Sample(transition, weight, leaf)
 
@@ -139,7 +143,7 @@ def forget_actions(state: ReplayState, forgotten: Array) -> ReplayState:
     return state._replace(tree=priorities.rebuild(state.tree, jnp.where(gone, 0.0, leaves)))
 
 
-def _stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
+def stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames, zeros before the episode began."""
     back = jnp.arange(stack - 1, -1, -1)
     frames = state.observations[(row[:, None] - back) % state.age.shape[0], env[:, None]]  # [B, stack, D]

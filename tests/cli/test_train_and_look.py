@@ -56,11 +56,16 @@ def test_similarity_show_and_export(run_dir, tmp_path, capsys):
     shown = json.loads(capsys.readouterr().out)
     assert len(shown["actions"]) == 8 and shown["actions"][0] == "up" and len(shown["similarity"]) == 8
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["similarity", "show", str(run_dir), "--effects", str(tmp_path / "effects.png")]) == 0
+    assert "what the penalty did" in capsys.readouterr().out
+    assert (tmp_path / "effects.png").read_bytes().startswith(b"\x89PNG")
     bundle = str(tmp_path / "grid.safetensors")
     assert main(["similarity", "export", str(run_dir), "--out", bundle]) == 0
     capsys.readouterr()
     assert main(["similarity", "show", bundle, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == shown
+    assert main(["similarity", "show", bundle, "--effects", str(tmp_path / "none.png")]) == 2
+    assert "needs the metrics of a run" in capsys.readouterr().err
     assert main(["similarity", "export", str(run_dir), "--out", bundle]) == 2
 
 

@@ -39,7 +39,13 @@ def assert_same(one, other) -> None:
 
 @pytest.fixture
 def adaptive(tiny_config) -> TrainConfig:
-    mining = {"mine_every_frames": 60, "mine_replace_share": 0.5, "mine_top_share": 1.0, "replay_steps": 600}
+    mining = {
+        "mine_every_frames": 60,
+        "mine_replace_share": 0.5,
+        "mine_top_share": 1.0,
+        "replay_steps": 600,
+        "intra_option": True,
+    }
     mining |= {"env_options": ("size=4", "copies=2", "max_steps=20")}
     periods = {"frames": 300, "eval_every_frames": 0, "checkpoint_every_frames": 150}
     return replace(tiny_config, **mining, **periods)

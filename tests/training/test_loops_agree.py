@@ -53,12 +53,13 @@ def run_both(config: TrainConfig, iterations: int) -> tuple[Any, Any]:
 
 
 def test_same_transitions_and_same_learning(tiny_config):
-    config = replace(tiny_config, n_step=3, stack=2, num_atoms=5, v_min=-1.0, v_max=2.0, noisy=True)
+    config = replace(tiny_config, n_step=3, stack=2, num_atoms=5, v_min=-1.0, v_max=2.0, noisy=True, intra_option=True)
     one, other = run_both(config, 25)
     assert int(one.tick) == 2 * 25 * config.ticks_per_iteration
     assert np.count_nonzero(one.memory.tree[0]) > 20
     for name in ("action", "span", "age", "observations"):
         np.testing.assert_array_equal(getattr(one.memory, name), getattr(other.memory, name), err_msg=name)
+    jax.tree.map(np.testing.assert_array_equal, one.memory.steps, other.memory.steps)
     np.testing.assert_allclose(one.memory.reward, other.memory.reward, rtol=1e-6)
     np.testing.assert_allclose(one.memory.discount, other.memory.discount, rtol=1e-6)
     np.testing.assert_array_equal(one.actor.usage, other.actor.usage)

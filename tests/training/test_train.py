@@ -59,8 +59,31 @@ def test_seed_repeats_and_resume_is_exact(loop, tiny_config, host_config, tmp_pa
     assert not (tmp_path / "cut" / "summary.json").exists()
     again = train(replace(config, out=str(tmp_path / "cut")), resume=True)
     assert_same(whole.run_dir, again.run_dir)
+    check_effects(rows(whole.run_dir), config)
     other = train(replace(config, seed=1, out=str(tmp_path / "other")))
     assert rows(other.run_dir) != rows(whole.run_dir)
+
+
+def check_effects(metrics, config) -> None:
+    """Columns that say what the penalty does fit each other."""
+    gamma, host = config.agent.gamma, config.env == "CartPole-v1"
+    for row in metrics:
+        assert 1 <= row["effective_actions"] <= len(row["decisions"]) == len(row["advantage"])
+        assert 1 <= row["effective_neighbours"] <= len(row["decisions"])
+        assert sum(row["advantage"]) == pytest.approx(0, abs=1e-3)
+        first_macro = 2 if host else 4
+        assert row["macro_share"] == pytest.approx(sum(row["decisions"][first_macro:]) / sum(row["decisions"]))
+        if not host:
+            assert row["clusters"] == 4 and row["q_spread_within"] > 0
+        if row["eval_return"] is None:
+            assert row["overestimation"] is row["predicted_return"] is None
+            continue
+        assert row["overestimation"] == pytest.approx(row["predicted_return"] - row["discounted_return"])
+        if host:  # one per step: the sum is concave in the number of steps
+            steps = row["eval_episode_steps"]
+            assert 1 <= row["discounted_return"] <= (1 - gamma**steps) / (1 - gamma) + 1e-3
+        else:  # one at the end, after at most 6 steps
+            assert row["eval_success"] * gamma**5 - 1e-6 <= row["discounted_return"] <= row["eval_success"]
 
 
 def test_run_directory(tiny_config, tmp_path):
@@ -73,7 +96,11 @@ def test_run_directory(tiny_config, tmp_path):
     usage = json.loads((result.run_dir / "usage.json").read_text())
     # Every action lasts one step here, so decisions are steps are frames.
     assert sum(usage["decisions"]) == run.metrics[-1]["frames"]
-    assert (result.run_dir / "metrics.csv").read_text().count("\n") == 5
+    # Decisions of the warm-up belong to the first row.
+    assert np.sum([row["decisions"] for row in run.metrics], axis=0).tolist() == usage["decisions"]
+    table = (result.run_dir / "metrics.csv").read_text()
+    assert table.count("\n") == 5 and "overestimation" in table and "advantage" not in table
+    assert "advantage" not in json.loads((result.run_dir / "summary.json").read_text())
     assert list((result.run_dir / "tensorboard").iterdir())
     score, steps = run.evaluate(16, seed=3)
     assert score.shape == (16,) and steps.max() <= 6

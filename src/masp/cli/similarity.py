@@ -1,6 +1,7 @@
 """Look at the similarity that a run learned, or export it with its macros for another task.
 
 masp similarity show runs/planted-grid-masp-0 --png similarity.png
+masp similarity show runs/planted-grid-masp-0 --effects effects.png
 masp similarity export runs/planted-grid-masp-0 --out grid.safetensors
 masp train planted-grid --bundle grid.safetensors --no-learn-similarity
 """
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="the most similar pairs, and a picture", prog="masp similarity show")
     show.add_argument("source", metavar="RUN_DIR|BUNDLE", help="run directory or exported bundle")
     show.add_argument("--png", metavar="FILE", help="write a heat map, similar actions side by side")
+    show.add_argument("--effects", metavar="FILE", help="write a picture of what the penalty did during the run")
     show.add_argument("--pairs", type=int, default=12, metavar="N", help="pairs to list (default: 12)")
     show.add_argument("--json", action="store_true", help="print one JSON object with the whole matrix")
     export = commands.add_parser("export", help="macros and similarity as one file", prog="masp similarity export")
@@ -40,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"{args.out}: {len(bundle.actions)} actions, {len(bundle.actions.macros)} of them macros")
         return 0
     names = bundle.actions.names
+    if args.effects:
+        _draw_effects(args.source, names, args.effects)
     if args.png:
         from masp.analysis.figures import similarity_map
 
@@ -50,6 +54,8 @@ def run(args: argparse.Namespace) -> int:
         _print_pairs(bundle, args.pairs)
         if args.png:
             print(f"heat map: {args.png}")
+        if args.effects:
+            print(f"what the penalty did: {args.effects}")
     return 0
 
 
@@ -67,6 +73,18 @@ def _open(source: str) -> Bundle:
             raise UserError(f"{source}: the run has no similarity yet; it is written when training ends")
         path = run.bundle_file
     return load_bundle(path)
+
+
+def _draw_effects(source: str, names: list[str], path: str) -> None:
+    """A picture of the metrics of a run."""
+    from masp.training.run_dir import RunDir
+
+    rows = RunDir(source).read_metrics() if Path(source).is_dir() else []
+    if not rows or "advantage" not in rows[-1]:
+        raise UserError(f"{source}: --effects needs the metrics of a run, as 'masp train' writes them now")
+    from masp.analysis.effects_picture import effects_picture
+
+    effects_picture(rows, names, path, f"{Path(source).name}: what the penalty does")
 
 
 def _print_pairs(bundle: Bundle, count: int) -> None:

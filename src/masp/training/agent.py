@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp import execution, replay
+from masp import execution, intra_option, replay
 from masp import similarity as sim
 from masp.acting import Actor, ActorState, Episodes
 from masp.actions import ActionSet
@@ -24,6 +24,9 @@ from masp.replay import ReplayState, Sample
 from masp.training import journal
 from masp.training.journal import Journal
 from masp.training.lanes import Start, start_of
+
+SHOWN_STATES = 64
+"""States whose values are looked at for a row of the metrics."""
 
 
 class Keys(NamedTuple):
@@ -159,9 +162,9 @@ class Agent:
         acting = self.actor(macros)
         actor = acting.init(observation)
         learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
-        memory = replay.init(
-            self.replay_ticks, observation.shape[0], self.info.observation_shape, self.info.observation_dtype
-        )
+        ring = (self.replay_ticks, observation.shape[0])
+        steps = intra_option.init(*ring) if self.config.agent.intra_option else ()
+        memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps)
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
         tick = jnp.zeros((), jnp.int32)
         return AgentState(learner, memory, actor, empty_tally(), keys, tick, macros, self._discovery(actor))
@@ -201,8 +204,11 @@ class Agent:
         memory = acting.remember(state.memory, actor, closed, state.tick)
         tally = _count_episodes(state.tally, episodes, self.info.success_above)
         discovery = state.discovery
+        played = execution.primitives(state.actor.macro, state.macros.table)
+        if self.config.agent.intra_option:
+            steps = intra_option.write(memory.steps, state.tick, played, acting.learned_reward(step), step)
+            memory = memory._replace(steps=steps)
         if self.config.mine_every_frames:
-            played = execution.primitives(state.actor.macro, state.macros.table)
             rows = journal.write(discovery.journal, state.tick, played, state.actor.resetting, episodes)
             discovery = discovery._replace(journal=rows)
         state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, discovery=discovery)
@@ -219,10 +225,12 @@ class Agent:
     def _update(self, state: AgentState) -> AgentState:
         """Sample, learn, reprioritise."""
         key = jax.random.fold_in(state.keys.learn, state.learner.updates)
-        key_sample, key_held_out, key_update = jax.random.split(key, 3)
+        inner = self.config.agent.intra_option
+        key_sample, key_held_out, key_update, *key_inside = jax.random.split(key, 3 + inner)
         sample = self._sample(state, key_sample)
+        inside = self._inside(state, sample, key_inside[0]) if inner else None
         learner, losses, metrics = self.learner.update(
-            state.learner, sample, key_update, lambda: self._sample(state, key_held_out)
+            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside
         )
         memory = state.memory
         if self.config.agent.prioritised:
@@ -237,6 +245,20 @@ class Agent:
         a = self.config.agent
         exponent = self._importance_exponent(state.tick) if a.prioritised else 0.0
         return replay.sample(state.memory, key, a.batch_size, self.info.observation_shape, a.stack, exponent)
+
+    def _inside(self, state: AgentState, sample: Sample, key: Array) -> Sample:
+        """Single decisions from inside the windows of `sample`."""
+        a, macros = self.config.agent, state.macros
+        where = (self.info.observation_shape, a.stack)
+        return intra_option.draw(state.memory, sample, key, state.tick, macros.table, macros.lengths, a.gamma, *where)
+
+    def values_seen(self, state: AgentState) -> Array:
+        """[SHOWN_STATES, A] action values, without noise, of states from the replay, drawn as for learning."""
+        # No evaluation has the number 0: the agent has played before it is looked at.
+        key = jax.random.fold_in(jax.random.fold_in(state.keys.evaluation, 0), state.tick)
+        where = (SHOWN_STATES, self.info.observation_shape, self.config.agent.stack)
+        states = replay.sample(state.memory, key, *where, 0.0).transition.s_tm1
+        return self.learner.values(state.learner.params, states, state.learner.similarity, None)
 
     def _epsilon(self, tick: Array) -> Array:
         """Linear decay over steps."""

@@ -13,7 +13,9 @@ from jax import Array
 
 from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
-from masp.training.agent import Agent, AgentState, Keys, MacroTables, Report, empty_tally, report, seed_axes
+from masp.training import evaluation
+from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
+from masp.training.evaluation import Played, Policy
 from masp.training.lanes import Start
 
 
@@ -126,51 +128,54 @@ class CompiledLoop:
         tally = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf] * count)), empty_tally())
         return state._replace(agent=state.agent._replace(tally=tally))
 
-    def evaluate(self, state: TrainState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """[seeds, episodes] returns and steps of episodes with their own seeds, without noise."""
+    def evaluate(self, state: TrainState, episodes: int, number: int) -> Played:
+        """[seeds, episodes] episodes with their own seeds, played without noise."""
         learner = state.agent.learner
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
-        score, steps = self._evaluate(learner.params, learner.similarity, state.agent.macros, keys, episodes)
-        return np.asarray(score), np.asarray(steps)
+        policy = Policy(learner.params, learner.similarity, state.agent.macros)
+        return Played(*map(np.asarray, self._evaluate(policy, keys, episodes)))
 
-    def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> tuple[np.ndarray, np.ndarray]:
-        """[episodes] returns and steps of one policy."""
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (params, similarity, self.agent.tables(), key))
-        score, steps = self._evaluate(*one, episodes)
-        return np.asarray(score)[0], np.asarray(steps)[0]
+    def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> Played:
+        """[episodes] episodes of one policy."""
+        policy = Policy(params, similarity, self.agent.tables())  # type: ignore[arg-type]
+        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (policy, key))
+        return Played(*[np.asarray(part)[0] for part in self._evaluate(*one, episodes)])
 
-    @partial(jax.jit, static_argnums=(0, 5))
-    def _evaluate(
-        self, params: Any, similarity: Array, macros: MacroTables, keys: Array, episodes: int
-    ) -> tuple[Array, Array]:
-        return jax.vmap(partial(self._evaluate_seed, episodes))(params, similarity, macros, keys)
+    @partial(jax.jit, static_argnums=(0, 3))
+    def _evaluate(self, policy: Policy, keys: Array, episodes: int) -> Played:
+        return jax.vmap(partial(self._evaluate_seed, episodes))(policy, keys)
 
-    def _evaluate_seed(
-        self, episodes: int, params: Any, similarity: Array, macros: MacroTables, key: Array
-    ) -> tuple[Array, Array]:
-        actor, epsilon = self.agent.actor(macros), self.agent.config.eval_epsilon
+    def _evaluate_seed(self, episodes: int, policy: Policy, key: Array) -> Played:
         envs, observation = jax.vmap(self.env.reset)(jax.random.split(jax.random.fold_in(key, 0), episodes))
         blank = jnp.zeros(episodes)
 
         def going(carry: Any) -> Array:
-            _, _, over, _, _, tick = carry
+            _, _, over, _, tick = carry
             return ~jnp.all(over) & (tick < self.agent.info.max_episode_steps)
 
         def tick(carry: Any) -> Any:
-            envs, state, over, score, steps, tick = carry
+            envs, rollout, over, played, tick = carry
             key_choice, key_env = jax.random.split(jax.random.fold_in(key, tick + 1))
-            values = self.agent.learner.values(params, actor.inputs(state), similarity, None)
-            state, primitives = actor.decide(state, values, epsilon, tick, key_choice)
-            envs, step = step_or_reset(self.env, envs, primitives, state.resetting, key_env)
-            state, _, ended = actor.advance(state, step)
+            rollout, primitives = evaluation.decide(self.agent, policy, rollout, tick, key_choice)
+            envs, step = step_or_reset(self.env, envs, primitives, rollout.actor.resetting, key_env)
+            rollout, ended = evaluation.advance(self.agent, policy, rollout, step)
             first = ended.ended & ~over
-            score = jnp.where(first, ended.score, score)
-            steps = jnp.where(first, ended.steps, steps)
-            return envs, state, over | ended.ended, score, steps, tick + 1
+            newest = Played(ended.score, ended.steps, rollout.predicted, rollout.obtained)
+            played = jax.tree.map(lambda new, old: jnp.where(first, new, old), newest, played)
+            return envs, rollout, over | ended.ended, played, tick + 1
 
-        carry = (envs, actor.init(observation), blank > 0, blank, blank.astype(jnp.int32), jnp.zeros((), jnp.int32))
-        _, _, _, score, steps, _ = jax.lax.while_loop(going, tick, carry)
-        return score, steps
+        nothing = Played(blank, blank.astype(jnp.int32), blank, blank)
+        rollout = evaluation.begin(self.agent, policy, observation)
+        carry = (envs, rollout, blank > 0, nothing, jnp.zeros((), jnp.int32))
+        return jax.lax.while_loop(going, tick, carry)[3]
+
+    def values_seen(self, state: TrainState) -> list[np.ndarray]:
+        """[states, A] action values of states from the replay, one per seed."""
+        return list(np.asarray(self._values_seen(state.agent)))
+
+    @partial(jax.jit, static_argnums=0)
+    def _values_seen(self, agent: AgentState) -> Array:
+        return jax.vmap(self.agent.values_seen, in_axes=(seed_axes(agent),))(agent)
 
 
 def _none(leaf: Any) -> bool:

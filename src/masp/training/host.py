@@ -11,10 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.acting import ActorState
+from masp.acting import Episodes
 from masp.config import TrainConfig
 from masp.environments.base import HostEnv, Step
+from masp.training import evaluation
 from masp.training.agent import Agent, AgentState, MacroTables, Report, empty_tally, report
+from masp.training.evaluation import Played, Policy, Rollout
 
 
 class HostState(NamedTuple):
@@ -101,45 +103,50 @@ class HostLoop:
         self.env.restore(self._seed, state.envs)
         return HostState(jax.tree.map(jnp.asarray, state.agent), ())
 
-    def evaluate(self, state: HostState, episodes: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """[1, episodes] returns and steps of episodes with their own seeds, without noise."""
+    def evaluate(self, state: HostState, episodes: int, number: int) -> Played:
+        """[1, episodes] episodes with their own seeds, played without noise."""
         learner = state.agent.learner
         key = jax.random.fold_in(state.agent.keys.evaluation, number)
-        score, steps = self.play(learner.params, learner.similarity, key, episodes, state.agent.macros)
-        return score[None], steps[None]
+        played = self.play(learner.params, learner.similarity, key, episodes, state.agent.macros)
+        return Played(*[part[None] for part in played])
 
     def play(
         self, params: Any, similarity: Any, key: Array, episodes: int, macros: MacroTables | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """[episodes] returns and steps of one policy; `macros`: those of the agent."""
-        macros = self.agent.tables() if macros is None else macros
+    ) -> Played:
+        """[episodes] episodes of one policy; `macros`: those of the agent."""
+        policy = Policy(params, similarity, self.agent.tables() if macros is None else macros)
         # Every environment plays the same number of episodes: taking whichever end first would favour short ones.
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
-        scores: list[list[float]] = [[] for _ in range(env.num_envs)]
-        steps: list[list[int]] = [[] for _ in range(env.num_envs)]
-        actor = jax.jit(self.agent.actor(macros).init)(env.reset(int(key[1]) & 0x7FFFFFFF))
+        done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]
+        rollout = self._evaluation_begin(policy, env.reset(int(key[1]) & 0x7FFFFFFF))
         tick = 0
-        while any(len(done) < rounds for done in scores):
-            actor, primitives = self._evaluation_decide(params, similarity, actor, macros, key, tick)
-            actor, ended = self._evaluation_advance(actor, macros, env.step(np.asarray(primitives)))
+        while any(len(episodes) < rounds for episodes in done):
+            rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)
+            rollout, ended = self._evaluation_advance(policy, rollout, env.step(np.asarray(primitives)))
             for i in np.flatnonzero(ended.ended):
-                scores[i].append(float(ended.score[i]))
-                steps[i].append(int(ended.steps[i]))
+                figures = (ended.score, ended.steps, rollout.predicted, rollout.obtained)
+                done[i].append(tuple(figure[i].item() for figure in figures))
             tick += 1
-        flat_scores = [score for r in range(rounds) for score in (done[r] for done in scores)][:episodes]
-        flat_steps = [count for r in range(rounds) for count in (done[r] for done in steps)][:episodes]
-        return np.array(flat_scores), np.array(flat_steps)
+        by_round = [one[r] for r in range(rounds) for one in done][:episodes]
+        return Played(*[np.array(part) for part in zip(*by_round, strict=True)])
 
-    @partial(jax.jit, static_argnums=0, donate_argnums=3)
-    def _evaluation_decide(
-        self, params: Any, similarity: Array, actor: ActorState, macros: MacroTables, key: Array, tick: Array
-    ) -> tuple[ActorState, Array]:
-        acting, epsilon = self.agent.actor(macros), self.agent.config.eval_epsilon
-        values = self.agent.learner.values(params, acting.inputs(actor), similarity, None)
-        return acting.decide(actor, values, epsilon, tick, jax.random.fold_in(key, tick))
+    @partial(jax.jit, static_argnums=0)
+    def _evaluation_begin(self, policy: Policy, observation: Array) -> Rollout:
+        return evaluation.begin(self.agent, policy, observation)
 
-    @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _evaluation_advance(self, actor: ActorState, macros: MacroTables, step: Step) -> tuple[ActorState, Any]:
-        actor, _, ended = self.agent.actor(macros).advance(actor, step)
-        return actor, ended
+    @partial(jax.jit, static_argnums=0, donate_argnums=2)
+    def _evaluation_decide(self, policy: Policy, rollout: Rollout, key: Array, tick: Array) -> tuple[Rollout, Array]:
+        return evaluation.decide(self.agent, policy, rollout, tick, jax.random.fold_in(key, tick))
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=2)
+    def _evaluation_advance(self, policy: Policy, rollout: Rollout, step: Step) -> tuple[Rollout, Episodes]:
+        return evaluation.advance(self.agent, policy, rollout, step)
+
+    def values_seen(self, state: HostState) -> list[np.ndarray]:
+        """[states, A] action values of states from the replay, of the one seed."""
+        return [np.asarray(self._values_seen(state.agent))]
+
+    @partial(jax.jit, static_argnums=0)
+    def _values_seen(self, agent: AgentState) -> Array:
+        return self.agent.values_seen(agent)

@@ -49,7 +49,8 @@ class Run:
         """Returns and steps of so many episodes, played greedily, without noise."""
         loop = make_loop(self.config, self.actions)
         try:
-            return loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
+            played = loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
+            return played.score, played.steps
         finally:
             loop.close()
 

@@ -2,7 +2,7 @@
 
 config.json             the resolved configuration
 actions.json            the macro file that was used; where macros are replaced, in the end the last ones
-metrics.csv, .jsonl     one row per `log_every_frames`
+metrics.csv, .jsonl     one row per `log_every_frames`; lists, of one number per action, only in .jsonl
 policy.safetensors      parameters and similarity, enough to play
 checkpoint.safetensors  everything, enough to go on
 similarity.safetensors  bundle of macros and similarity
@@ -100,10 +100,11 @@ class MetricsWriter:
             self._board.flush()
 
     def _append(self, row: dict[str, Any]) -> None:
+        figures = {name: value for name, value in row.items() if not isinstance(value, list)}
         if self._csv is None:
-            self._csv = csv.DictWriter(self._csv_file, list(row))
+            self._csv = csv.DictWriter(self._csv_file, list(figures))
             self._csv.writeheader()
-        self._csv.writerow(row)
+        self._csv.writerow(figures)
         self._csv_file.flush()
         self._jsonl.write(json.dumps(row) + "\n")
         self._jsonl.flush()

@@ -15,17 +15,18 @@ from masp.allocator import keep_freed_memory
 from masp.bundle import Bundle, save_bundle
 from masp.config import TrainConfig, replace
 from masp.environments import is_jax, make_env
-from masp.environments.base import EnvInfo
 from masp.environments.registry import stated_options
 from masp.errors import UserError
-from masp.similarity import as_matrix, group_auc
+from masp.similarity import as_matrix
 from masp.training import checkpoint
 from masp.training.agent import Agent, Report
 from masp.training.compiled import CompiledLoop
 from masp.training.discovery import Discoverer, require_macros
+from masp.training.evaluation import Played
 from masp.training.history import MacroHistory
 from masp.training.host import HostLoop
 from masp.training.lanes import resolve_actions, shared_config
+from masp.training.rows import effects_row, evaluation_row, similarity_row
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
 
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -117,6 +118,8 @@ class _Session:
             MetricsWriter(run, None if frames is None else int(frames), board)
             for run, frames in zip(self._runs, kept, strict=True)
         ]
+        # Checkpoints are made right after a row, so that a run that goes on counts from where it would have.
+        self._usage = [shown.usage for shown in self._loop.reports(self._state)]
         self._started, self._started_frames = time.perf_counter(), self._frames()
 
     def run(self) -> list[Result]:
@@ -157,17 +160,21 @@ class _Session:
     def _log(self, evaluate: bool) -> None:
         """One row per seed."""
         frames = self._loop.frames(self._state)
-        evaluation: tuple[np.ndarray, np.ndarray] | None = None
+        played: Played | None = None
         if evaluate:
-            evaluation = self._loop.evaluate(self._state, self._config.eval_episodes, int(self._state.agent.tick))
+            played = self._loop.evaluate(self._state, self._config.eval_episodes, int(self._state.agent.tick))
         seconds = time.perf_counter() - self._started
         speed = (self._frames() - self._started_frames) * len(self._configs) / seconds
-        for i, (writer, shown) in enumerate(zip(self._writers, self._loop.reports(self._state), strict=True)):
+        reports, values = self._loop.reports(self._state), self._loop.values_seen(self._state)
+        for i, (writer, shown) in enumerate(zip(self._writers, reports, strict=True)):
             row = {"frames": int(frames[i]), "seconds": round(seconds, 3), "frames_per_second": round(speed, 1)}
             row.update(self._row(shown))
-            row.update(_evaluation_row(self._agent.info, evaluation, i))
+            active = self._configs[i].similarity.active
+            row.update(effects_row(values[i], shown.usage - self._usage[i], shown.similarity, self._agent, active))
+            row.update(evaluation_row(self._agent.info, played, i))
             writer.write(row)
         self._progress(self._frames(), self._config.frames, row)
+        self._usage = [shown.usage for shown in reports]
         self._state = self._loop.reset_tally(self._state)
 
     def _row(self, shown: Report) -> dict[str, Any]:
@@ -220,36 +227,10 @@ class _Session:
             checkpoint.save(run.policy_file, {"params": shown.params, "similarity": shown.similarity})
             save_bundle(run.bundle_file, Bundle(actions, np.asarray(as_matrix(shown.similarity))))
             write_json(run.usage_file, {"actions": actions.names, "decisions": decisions.tolist()})
-            last = run.read_metrics()[-1]
+            last = {name: value for name, value in run.read_metrics()[-1].items() if not isinstance(value, list)}
             write_json(run.summary_file, last)
             results.append(Result(run.path, last))
         return results
-
-
-def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
-    """What the similarity looks like, and how well it tells the true groups apart where they are known."""
-    off = similarity[~np.eye(len(similarity), dtype=bool)]
-    groups = agent.info.groups
-    replaced = agent.actions != agent.info.actions or agent.config.mine_every_frames
-    if not agent.config.similarity.active or replaced:
-        groups = None
-    return {
-        "similarity_mean": float(off.mean()) if off.size else 0.0,
-        "similarity_std": float(off.std()) if off.size else 0.0,
-        "similarity_auc": None if groups is None else group_auc(similarity, groups),
-    }
-
-
-def _evaluation_row(info: EnvInfo, evaluation: tuple[np.ndarray, np.ndarray] | None, seed: int) -> dict[str, Any]:
-    if evaluation is None:
-        return {"eval_return": None, "eval_success": None, "eval_episode_steps": None}
-    score, steps = evaluation
-    success = None if info.success_above is None else float(np.mean(score[seed] > info.success_above))
-    return {
-        "eval_return": float(score[seed].mean()),
-        "eval_success": success,
-        "eval_episode_steps": float(steps[seed].mean()),
-    }
 
 
 def _require_same(run: RunDir, config: TrainConfig) -> None:

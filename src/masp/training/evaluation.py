@@ -1,0 +1,68 @@
+"""Playing to see how good the agent is, and whether it gets what it expects; both loops use it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from masp.acting import ActorState, Episodes
+from masp.environments.base import Step
+from masp.training.agent import Agent, MacroTables
+
+
+class Policy(NamedTuple):
+    """What is evaluated; it plays without noise."""
+
+    params: Any
+    similarity: Array
+    macros: MacroTables
+
+
+class Rollout(NamedTuple):
+    """N environments at play."""
+
+    actor: ActorState
+    predicted: Array  # [N] value of the best action in the first state of the episode
+    obtained: Array  # [N] discounted return so far, as it is learned from
+    weight: Array  # [N] what the next reward counts in it: gamma^steps, 0 after a lost life
+
+
+class Played(NamedTuple):
+    """Finished episodes [..., episodes]."""
+
+    score: Any  # undiscounted return
+    steps: Any
+    predicted: Any  # value of the best action in the first state
+    obtained: Any  # discounted return, as it is learned from
+
+
+def begin(agent: Agent, policy: Policy, observation: Array) -> Rollout:
+    """Right after a reset that gave `observation` [N, ...]."""
+    blank = jnp.zeros(observation.shape[0])
+    return Rollout(agent.actor(policy.macros).init(observation), blank, blank, blank)
+
+
+def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Array) -> tuple[Rollout, Array]:
+    """First half of a tick: [N] the primitives to play."""
+    acting, actor = agent.actor(policy.macros), rollout.actor
+    values = agent.learner.values(policy.params, acting.inputs(actor), policy.similarity, None)
+    first = (actor.age == 0) & ~actor.resetting
+    actor, primitives = acting.decide(actor, values, agent.config.eval_epsilon, tick, key)
+    begun = Rollout(
+        actor,
+        predicted=jnp.where(first, jnp.max(values, axis=1), rollout.predicted),
+        obtained=jnp.where(first, 0.0, rollout.obtained),
+        weight=jnp.where(first, 1.0, rollout.weight),
+    )
+    return begun, primitives
+
+
+def advance(agent: Agent, policy: Policy, rollout: Rollout, step: Step) -> tuple[Rollout, Episodes]:
+    """Second half of a tick: take in what the environments returned."""
+    acting, idle = agent.actor(policy.macros), rollout.actor.resetting
+    actor, _, episodes = acting.advance(rollout.actor, step)
+    obtained = rollout.obtained + jnp.where(idle, 0.0, rollout.weight * acting.learned_reward(step))
+    weight = jnp.where(step.life_lost, 0.0, rollout.weight * agent.config.agent.gamma)
+    return Rollout(actor, rollout.predicted, obtained, weight), episodes

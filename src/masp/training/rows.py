@@ -1,0 +1,81 @@
+"""Columns of the metrics, from what a loop shows of a run; docs/metrics.md says how to read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from masp import effects
+from masp.environments.base import EnvInfo
+from masp.similarity import as_matrix, group_auc
+from masp.training.agent import Agent
+from masp.training.evaluation import Played
+
+
+def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
+    """What the similarity looks like, and how well it tells the true groups apart where they are known."""
+    off = similarity[~np.eye(len(similarity), dtype=bool)]
+    groups = true_groups(agent) if agent.config.similarity.active else None
+    return {
+        "similarity_mean": float(off.mean()) if off.size else 0.0,
+        "similarity_std": float(off.std()) if off.size else 0.0,
+        "similarity_auc": None if groups is None else group_auc(similarity, groups),
+    }
+
+
+def true_groups(agent: Agent) -> np.ndarray | None:
+    """[A] the group of every action, where the task was made with groups and is played with its own macros."""
+    replaced = agent.actions != agent.info.actions or agent.config.mine_every_frames
+    return None if replaced else agent.info.groups
+
+
+def effects_row(
+    values: np.ndarray, decisions: np.ndarray, similarity: Any, agent: Agent, active: bool
+) -> dict[str, Any]:
+    """What the penalty does, see `effects`.
+
+    Args:
+      values: [B, A] action values of states from the replay.
+      decisions: [A] decisions since the last row.
+      similarity: as the learner holds it.
+      active: whether this run has a penalty; runs that train together may differ in it.
+    """
+    first_macro = agent.actions.num_primitives
+    matrix = np.asarray(as_matrix(similarity))
+    groups = true_groups(agent)
+    if groups is None and active:
+        groups = effects.clusters(matrix)
+    within, between = (None, None) if groups is None else effects.spread(values, groups)
+    return {
+        "q_spread_within": within,
+        "q_spread_between": between,
+        "clusters": None if groups is None else len(np.unique(groups)),
+        "macro_share": float(decisions[first_macro:].sum() / max(decisions.sum(), 1)),
+        "macro_lead": effects.macro_lead(values, first_macro),
+        "effective_actions": float(effects.effective_number(decisions.astype(float))),
+        "effective_neighbours": float(effects.effective_number(matrix).mean()) if active else None,
+        "decisions": decisions.tolist(),
+        "advantage": [float(f"{advantage:.5g}") for advantage in effects.advantages(values)],
+    }
+
+
+EVALUATION = (
+    "eval_return",
+    "eval_success",
+    "eval_episode_steps",
+    "predicted_return",
+    "discounted_return",
+    "overestimation",
+)
+
+
+def evaluation_row(info: EnvInfo, played: Played | None, seed: int) -> dict[str, Any]:
+    """How the episodes of an evaluation went, and whether the agent got what it expected; blanks without one."""
+    if played is None:
+        return dict.fromkeys(EVALUATION)
+    score, steps, predicted, obtained = (part[seed] for part in played)
+    success = None if info.success_above is None else float(np.mean(score > info.success_above))
+    expected, real = float(predicted.mean()), float(obtained.mean())
+    figures = (float(score.mean()), success, float(steps.mean()), expected, real, expected - real)
+    return dict(zip(EVALUATION, figures, strict=True))
