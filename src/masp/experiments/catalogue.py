@@ -19,6 +19,7 @@ TITLES = {
     "minatar-noise": "MinAtar, macros replaced by random ones",
     "minatar-transfer": "MinAtar, similarity of another game",
     "planted": "tasks with known groups of equivalent actions",
+    "structure": "tasks on which telling actions apart should matter",
 }
 NAMES = tuple(TITLES)
 

@@ -26,10 +26,10 @@ def cells(scale: Scale) -> list[Cell]:
     """Smoke shows one task quickly; laptop has all, with a weight chosen per control on other seeds."""
     if scale == "smoke":
         overrides = options(eval_every_frames=2_000, log_every_frames=2_000, eval_episodes=64)
-        return _task("grid, 32 actions", 12_000, (0, 1), overrides, None)
+        return compared("grid, 32 actions", TASKS["grid, 32 actions"], 12_000, (0, 1), overrides)
     seeds = tuple(range(5 if scale == "laptop" else 20))
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102))
-    found = [cell for task in TASKS for cell in _task(task, 60_000, seeds, (), sweep)]
+    found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
     env, env_options = TASKS[LITERAL_TASK]
     base = Trial(env, 60_000, seeds, env_options=env_options, together=True)
     found.append(Cell((LITERAL_TASK,), "masp, literal", base.with_overrides(penalty_form="literal")))
@@ -37,8 +37,16 @@ def cells(scale: Scale) -> list[Cell]:
     return found
 
 
-def _task(task: str, frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: Sweep | None) -> list[Cell]:
-    env, env_options = TASKS[task]
+def compared(
+    task: str,
+    where: tuple[str, tuple[str, ...]],
+    frames: int,
+    seeds: tuple[int, ...],
+    overrides: tuple = (),
+    sweep: Sweep | None = None,
+) -> list[Cell]:
+    """One row: all controls on the task `where` (environment and options), each with a weight of its own if swept."""
+    env, env_options = where
     found = []
     for control in CONTROLS:
         swept = None if control in ("rainbow", "macros") else sweep
