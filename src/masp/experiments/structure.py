@@ -40,8 +40,8 @@ EXPERIMENT = Experiment(
     cells=cells,
     notes={
         "smoke": "far too short to compare anything",
-        "laptop": "macros of the grid count as alike in `truth` if they lead to the same place; each control at the best "
-        "of five weights on other seeds",
+        "laptop": "macros of the grid are alike in `truth` if they lead to the same place; each control at the best of "
+        "five weights on other seeds",
         "paper": "the same with 30 seeds",
     },
 )
