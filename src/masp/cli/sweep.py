@@ -85,7 +85,7 @@ def _figures(summaries: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
     table = Table(title=f"{args.env}, {args.seeds} seeds, last evaluation, [95 % bootstrap interval]")
-    names = [name for name in rows[0] if not name.endswith("_interval")]
+    names = list(dict.fromkeys(name for row in rows for name in row if not name.endswith("_interval")))
     for name in names:
         table.add_column(name.removeprefix("eval_").replace("_", " "))
     for row in rows:
@@ -95,4 +95,4 @@ def _print(rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
 
 def _shown(row: dict[str, Any], name: str) -> str:
     interval = row.get(f"{name}_interval")
-    return str(row[name]) if interval is None else f"{row[name]:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+    return str(row.get(name, "")) if interval is None else f"{row[name]:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
