@@ -14,7 +14,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 CONTROLS = (*COMPARED, "truth")
 WEIGHTS = (0.01, 0.03, 0.1)
-"""Penalty weights that each control may choose from; 0.03 is the preset's."""
+"""Penalty weights that each control may choose from; 0.01 is the preset's."""
 NOTE = (
     "copies play the same primitive, so the overlap of two actions is 1 within a group and 0 outside: overlap is truth"
 )
