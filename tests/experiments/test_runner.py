@@ -81,7 +81,8 @@ def test_all_kinds_of_trials(new_store, start):
     assert sorted(reason for reason in failed.values()) == [
         "not run: a trial that it needs failed",
         "not run: a trial that it needs failed",
-        "planted-bandit has no option 'nonsense'; it has contexts, groups, copies, pay_good, pay_bad, order_seed, uneven",
+        "planted-bandit has no option 'nonsense'; it has contexts, groups, copies, pay_good, pay_bad, order_seed, "
+        "uneven",
     ]
     store = Store(store_path)
     records = store.records()

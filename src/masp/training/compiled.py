@@ -185,8 +185,8 @@ def _none(leaf: Any) -> bool:
 def _after(learned: Array, step: Step) -> Step:
     """The same `step`, but XLA must compute it after `learned` [], the outcome of learning.
 
-    Learning reads the replay, and `step` is written to it. Unless the one visibly comes before the other, XLA copies the
-    whole replay at every tick instead of writing in place, which took half of the time.
+    Learning reads the replay, and `step` is written to it. Unless the one visibly comes before the other, XLA copies
+    the whole replay at every tick instead of writing in place, which took half of the time.
     """
     never = learned > jnp.inf
     return jax.tree.map(lambda leaf: jnp.where(never, jnp.zeros_like(leaf), leaf), step)
