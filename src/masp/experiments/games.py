@@ -30,6 +30,7 @@ class Setting:
     preset: str
     overrides: tuple[tuple[str, Any], ...] = ()
     together: bool = False
+    env_options: tuple[str, ...] = ()
     play_frames: int = 0
     """Frames that the recorded agent trains for; 0: as many as the others."""
     play_steps: int = 50_000
@@ -51,6 +52,7 @@ class Setting:
             seeds=self.seeds,
             control=control,
             preset=self.preset,
+            env_options=self.env_options,
             macros=macros,
             source=source,
             overrides=self.overrides,
