@@ -20,6 +20,8 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grid, 124 macros, cliff": ("planted-grid", ("sequences=124", "cliff=true")),
 }
 WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3)
+CREDITED = ("macros", "uniform", "masp")
+"""Controls that are also shown with credit inside macros, where there are macros."""
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -29,7 +31,13 @@ def cells(scale: Scale) -> list[Cell]:
         return compared("grid, 124 macros", TASKS["grid, 124 macros"], 8_000, (0, 1), overrides)
     seeds = tuple(range(10 if scale == "laptop" else 30))
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102))
-    return [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
+    found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
+    return found + [credited(cell) for cell in found if "macros" in cell.row[0] and cell.column in CREDITED]
+
+
+def credited(cell: Cell) -> Cell:
+    """The same, but the steps inside a macro teach too."""
+    return Cell(cell.row, f"{cell.column}, inside", cell.trial.with_overrides(intra_option=True))
 
 
 EXPERIMENT = Experiment(
