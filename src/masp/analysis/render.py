@@ -41,7 +41,8 @@ def ours(cell: TableCell, measure: str) -> str:
 
 def heading(table: Table) -> str:
     """What the figures are."""
-    return f"{table.title}; scale {table.scale}; evaluation {table.measure} {LEGEND}"
+    when = ", mean over the run" if table.judged == "run" else ""
+    return f"{table.title}; scale {table.scale}; evaluation {table.measure}{when} {LEGEND}"
 
 
 def footnotes(table: Table) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from masp.analysis.paper import paper_cell
 from masp.analysis.statistics import bootstrap_interval
+from masp.experiments.scores import Judged, score
 
 Records = Mapping[tuple[str, int], dict[str, Any]]
 
@@ -52,6 +53,7 @@ class Table:
     scale: str
     title: str
     measure: str
+    judged: Judged
     kind: str
     paper_table: str
     row_names: tuple[str, ...]
@@ -71,7 +73,8 @@ class Table:
             }
             for row, cells in self.rows
         ]
-        head = {name: getattr(self, name) for name in ("experiment", "scale", "title", "measure", "columns", "notes")}
+        names = ("experiment", "scale", "title", "measure", "judged", "columns", "notes")
+        head = {name: getattr(self, name) for name in names}
         return {**head, "rows": rows}
 
 
@@ -90,6 +93,7 @@ def build(plan: dict[str, Any], records: Records, extra_notes: tuple[str, ...] =
         scale=plan["scale"],
         title=plan["title"],
         measure=plan["measure"],
+        judged=_judged(plan),
         kind=plan["kind"],
         paper_table=plan["paper_table"],
         row_names=tuple(plan["row_names"]),
@@ -99,12 +103,16 @@ def build(plan: dict[str, Any], records: Records, extra_notes: tuple[str, ...] =
     )
 
 
+def _judged(plan: dict[str, Any]) -> Judged:
+    return plan.get("judged", "last")  # older plans do not say
+
+
 def _cell(entry: dict[str, Any], plan: dict[str, Any], records: Records) -> TableCell:
     found = {seed: records.get((entry["trial"], seed)) for seed in entry["seeds"]}
     there = {seed: record for seed, record in found.items() if record is not None}
     first = next(iter(there.values()), None)
     return TableCell(
-        values=tuple(float(record[plan["measure"]]) for record in there.values()),
+        values=tuple(score(record, plan["measure"], _judged(plan)) for record in there.values()),
         seeds=tuple(there),
         missing_seeds=tuple(seed for seed in found if seed not in there),
         frames=entry["frames"],

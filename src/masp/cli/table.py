@@ -24,6 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--latex", action="store_true", help="print LaTeX")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument(
+        "--judged",
+        choices=("last", "run"),
+        help="last evaluation or mean over the run (default: as defined)",
+    )
     parser.add_argument("--figures", metavar="DIR", help="also draw the figures as PNG")
 
 
@@ -31,14 +36,14 @@ def run(args: argparse.Namespace) -> int:
     from masp.experiments.store import Store
 
     store = Store(args.store)
-    table = stored_table(store, args.name, args.scale)
+    table = stored_table(store, args.name, args.scale, args.judged)
     files = figures(store, table, args.figures) if args.figures else []
     form = "markdown" if args.markdown else "latex" if args.latex else "text"
     print_table(table, "json" if args.json else form, files)
     return 0
 
 
-def stored_table(store: Any, name: str, scale: str | None) -> Any:
+def stored_table(store: Any, name: str, scale: str | None, judged: str | None = None) -> Any:
     """The table of what the store holds; without results, the cells of the experiment with the paper's figures."""
     from masp.analysis.paper import paper_remarks
     from masp.analysis.tables import build
@@ -56,7 +61,7 @@ def stored_table(store: Any, name: str, scale: str | None) -> Any:
         notes.append(f"the definition of {name} has changed since; the table shows what was run")
     notes += paper_remarks(data["paper_table"])
     notes += [f"{where}: {reason}" for where, reason in store.problems.items()]
-    return build(data, records, tuple(notes))
+    return build({**data, "judged": judged} if judged else data, records, tuple(notes))
 
 
 def _stored_plan(store: Any, name: str, scale: str | None) -> dict[str, Any] | None:

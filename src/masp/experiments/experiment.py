@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from masp.experiments.scores import Judged
 from masp.experiments.trial import Trial
 
 Scale = Literal["smoke", "laptop", "paper"]
@@ -43,6 +44,8 @@ class Experiment:
     """What a reader must know of a scale, for example that a stand-in was played."""
     uses_human_play: bool = False
     """Whether macros can be mined from people's play."""
+    judged: Judged = "last"
+    """Whether the last evaluation is reported or the mean over the run."""
     kind: Literal["bars", "lines", "matrix"] = "bars"
     """How the table is drawn: `lines` over the last part of the row, `matrix` of rows and columns."""
 

@@ -65,9 +65,10 @@ def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:
     if not candidates:
         return {}
     records = store.records()
-    means = [mean_score([records[trial_id(candidate), seed] for seed in candidate.seeds]) for candidate in candidates]
-    best = dict(candidates[int(np.argmax(means))].overrides)
     assert trial.sweep is not None
+    found = [[records[trial_id(candidate), seed] for seed in candidate.seeds] for candidate in candidates]
+    means = [mean_score(runs, judged=trial.sweep.judged) for runs in found]
+    best = dict(candidates[int(np.argmax(means))].overrides)
     return {name: best[name] for name in SWEPT if getattr(trial.sweep, name)}
 
 

@@ -60,6 +60,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "scale": plan.scale,
         "title": (experiment.titles or {}).get(plan.scale, experiment.title),
         "measure": experiment.measure,
+        "judged": experiment.judged,
         "row_names": list(experiment.row_names),
         "paper_table": experiment.paper_table,
         "kind": experiment.kind,

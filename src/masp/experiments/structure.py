@@ -30,7 +30,7 @@ def cells(scale: Scale) -> list[Cell]:
         overrides = options(eval_every_frames=2_000, log_every_frames=2_000, eval_episodes=64)
         return compared("grid, 124 macros", TASKS["grid, 124 macros"], 8_000, (0, 1), overrides)
     seeds = tuple(range(10 if scale == "laptop" else 30))
-    sweep = Sweep(WEIGHTS, seeds=(100, 101, 102))
+    sweep = Sweep(WEIGHTS, seeds=(100, 101, 102), judged="run")
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
     return found + [credited(cell) for cell in found if "macros" in cell.row[0] and cell.column in CREDITED]
 
@@ -44,6 +44,7 @@ EXPERIMENT = Experiment(
     name="structure",
     title="Tasks on which telling actions apart should matter",
     measure="success",
+    judged="run",
     row_names=("task",),
     cells=cells,
     notes={

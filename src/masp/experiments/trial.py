@@ -12,6 +12,7 @@ from typing import Any
 
 from masp.errors import UserError
 from masp.experiments.controls import CONTROLS
+from masp.experiments.scores import Judged
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Sweep:
     seeds: tuple[int, ...] = (100, 101)
     frames: int = 0
     """Frames per candidate; 0: as many as the trial."""
+    judged: Judged = "last"
+    """What the best candidate is best at."""
 
 
 @dataclass(frozen=True)
