@@ -111,6 +111,18 @@ def test_a_sweep_chooses_by_its_own_seeds(tmp_path):
     assert chosen_settings(BASE, store) == {}
 
 
+def test_a_sweep_may_be_judged_by_the_whole_run(tmp_path):
+    """The second candidate ends as well as the first and learns sooner."""
+    store = Store(tmp_path)
+    trial = dataclasses.replace(BASE, sweep=Sweep((0.1, 0.2), seeds=(100,)))
+    for candidate, curve in zip(trial.candidates(), ([0.0, 0.9], [0.5, 0.9]), strict=True):
+        record = {"trial": trial_id(candidate), "seed": 100, "success": 0.9, "return": 0.0, "curve_success": curve}
+        store.append([record])
+    assert chosen_settings(trial, store) == {"penalty_weight": 0.1}
+    by_run = dataclasses.replace(trial, sweep=Sweep((0.1, 0.2), seeds=(100,), judged="run"))
+    assert chosen_settings(by_run, store) == {"penalty_weight": 0.2}
+
+
 def similarity_of(store_path, record):
     return load_bundle(store_path / record["run"] / "similarity.safetensors").similarity
 

@@ -27,6 +27,7 @@ def test_the_id_depends_on_what_decides_the_result():
         {"control": "truth"},
         {"macros": MINED},
         {"sweep": Sweep((0.1, 0.2))},
+        {"sweep": Sweep((0.1, 0.2), judged="run")},
         {"overrides": (*BASE.overrides, ("penalty_weight", 0.5))},
         {"control": "transfer", "source": replace(BASE, control="macros")},
     ]

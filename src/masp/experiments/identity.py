@@ -122,6 +122,8 @@ def _recipe(trial: Trial) -> dict[str, Any]:
         recipe["macros"] = _macro_recipe(trial.macros)
     if trial.sweep is not None:
         recipe["sweep"] = [[trial_id(candidate) for candidate in trial.candidates()], list(trial.sweep.seeds)]
+        if trial.sweep.judged != "last":
+            recipe["sweep"].append(trial.sweep.judged)
     return recipe
 
 
