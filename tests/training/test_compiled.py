@@ -16,7 +16,10 @@ def test_the_replay_is_written_in_place(tiny_config, changes, steps_per_update):
     config = replace(tiny_config, steps_per_update=steps_per_update, **changes).resolved()
     loop = make_loop(config)
     state = loop.init([config, replace(config, seed=1)])
-    shape = ",".join(map(str, state.agent.memory.observations.shape))
     program = loop._run.lower(loop, state, 1, True).compile().as_text()
-    assert re.search(rf"f32\[{shape}\]", program), "the replay has another type"
-    assert not re.search(rf"= f32\[{shape}\]\S* copy\(", program)
+    memory = state.agent.memory
+    # With one update, which XLA takes out of its loop, the priorities are still copied.
+    for part in (memory.observations, memory.tree[0]) if steps_per_update == 1 else (memory.observations,):
+        shape = ",".join(map(str, part.shape))
+        assert re.search(rf"f32\[{shape}\]", program), "it has another type"
+        assert not re.search(rf"= f32\[{shape}\]\S* copy\(", program)

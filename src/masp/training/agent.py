@@ -20,6 +20,7 @@ from masp.errors import UserError
 from masp.learner import Learner, LearnerState, Metrics
 from masp.mining.settings import MiningSettings
 from masp.networks import QNetwork
+from masp.ordering import after
 from masp.replay import ReplayState, Sample
 from masp.training import journal
 from masp.training.journal import Journal
@@ -234,7 +235,8 @@ class Agent:
         )
         memory = state.memory
         if self.config.agent.prioritised:
-            memory = replay.reprioritise(memory, sample.leaf, losses, self.config.agent.priority_exponent)
+            known = after(sum(metrics), losses)  # type: ignore[arg-type]
+            memory = replay.reprioritise(memory, sample.leaf, known, self.config.agent.priority_exponent)
         tally = state.tally._replace(
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),

@@ -13,6 +13,7 @@ from jax import Array
 
 from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
+from masp.ordering import after
 from masp.training import evaluation
 from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
 from masp.training.evaluation import Played, Policy
@@ -81,7 +82,7 @@ class CompiledLoop:
         state = between(state._replace(agent=agent))
         key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
-        agent, _ = self.agent.observe(state.agent, _after(sum(state.agent.tally.metrics), step))  # type: ignore[arg-type]
+        agent, _ = self.agent.observe(state.agent, after(sum(state.agent.tally.metrics), step))  # type: ignore[arg-type]
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:
@@ -180,16 +181,6 @@ class CompiledLoop:
 
 def _none(leaf: Any) -> bool:
     return leaf is None
-
-
-def _after(learned: Array, step: Step) -> Step:
-    """The same `step`, but XLA must compute it after `learned` [], the outcome of learning.
-
-    Learning reads the replay, and `step` is written to it. Unless the one visibly comes before the other, XLA copies
-    the whole replay at every tick instead of writing in place, which took half of the time.
-    """
-    never = learned > jnp.inf
-    return jax.tree.map(lambda leaf: jnp.where(never, jnp.zeros_like(leaf), leaf), step)
 
 
 def step_or_reset(env: JaxEnv, envs: Any, actions: Array, resetting: Array, key: Array) -> tuple[Any, Step]:
