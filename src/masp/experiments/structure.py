@@ -11,13 +11,13 @@ from masp.experiments.trial import Sweep
 
 TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     # name: environment and options
-    "bandit, noisy rewards": ("planted-bandit", ("pay_good=0.6", "pay_bad=0.4")),
-    "bandit, unequal groups": ("planted-bandit", ("uneven=true",)),
     "grid, 128 actions": ("planted-grid", ("copies=32",)),
     "grid, unequal groups": ("planted-grid", ("copies=32", "uneven=true")),
     "grid, cliff, noisy rewards": ("planted-grid", ("copies=32", "cliff=true", "pay=0.7")),
     "grid, 124 macros": ("planted-grid", ("sequences=124",)),
     "grid, 124 macros, cliff": ("planted-grid", ("sequences=124", "cliff=true")),
+    "bandit, noisy rewards": ("planted-bandit", ("pay_good=0.6", "pay_bad=0.4")),
+    "bandit, unequal groups": ("planted-bandit", ("uneven=true",)),
 }
 WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3)
 CREDITED = ("macros", "uniform", "masp")
