@@ -70,3 +70,17 @@ def test_sequences_are_grouped_by_where_they_lead():
 def test_what_cannot_be(option, message):
     with pytest.raises(UserError, match=message):
         make_env("planted-grid", [option])
+
+
+def test_opaque_copies_are_primitives_of_their_own():
+    known, opaque = PlantedGrid(copies=3), PlantedGrid(copies=3, opaque=True)
+    assert opaque.info.actions.num_primitives == 12 and not opaque.info.actions.macros
+    np.testing.assert_array_equal(opaque.info.groups, known.info.groups)
+    state, _ = opaque.reset(jax.random.PRNGKey(0))
+    for action, group in enumerate(known.info.groups):
+        np.testing.assert_array_equal(
+            opaque.step(state, jnp.asarray(action), jax.random.PRNGKey(1))[0].position,
+            known.step(state, jnp.asarray(group), jax.random.PRNGKey(1))[0].position,
+        )
+    with pytest.raises(UserError, match="opaque needs copies"):
+        PlantedGrid(sequences=8, opaque=True)

@@ -22,6 +22,7 @@ COLOURS = {
     "uniform": "#8c8c8c",
     "random": "#c9a227",
     "overlap": "#5a9367",
+    "prior": "#e8871e",
     "truth": "#111111",
 }
 """The first three as in the paper's figures, then the controls."""

@@ -126,7 +126,8 @@ class PlantedGrid:
     """Walk from a random cell to a random goal; reward 1 there, the episode is cut after `max_steps`.
 
     `cliff`: who leaves the grid falls, and the episode is over. `pay`: chance that arriving pays. `sequences`: so many
-    random sequences of two to four moves as macros, instead of copies of the moves.
+    random sequences of two to four moves as macros, instead of copies of the moves. `opaque`: every copy is a primitive
+    of its own, so that nothing but what it does tells what it is alike to; `rainbow` has them all, too.
     """
 
     def __init__(
@@ -139,6 +140,7 @@ class PlantedGrid:
         cliff: bool = False,
         pay: float = 1.0,
         sequences: int = 0,
+        opaque: bool = False,
     ):
         _require("planted-grid", "size", size, 2)  # with one cell there is nowhere to start from
         _require("planted-grid", "max_steps", max_steps, 1)
@@ -148,6 +150,10 @@ class PlantedGrid:
             actions, truth = sequence_actions(names, moves, sequences, 4, order_seed)
         else:
             actions, truth = aliased_actions(names, copies, order_seed, uneven)
+        if opaque:
+            if sequences:
+                raise UserError("planted-grid: opaque needs copies; sequences are made of known moves")
+            actions, moves = ActionSet(len(truth), (), actions.names), moves[truth]
         self._size, self._max_steps, self._cliff, self._pay = size, max_steps, cliff, pay
         self._moves = jnp.asarray(moves)
         self.info = EnvInfo(

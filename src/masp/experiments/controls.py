@@ -18,6 +18,12 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "random": {**_FROZEN, "similarity_start": "random"},
     "overlap": {**_FROZEN, "similarity_start": "overlap", "similarity_start_value": 1.0},
     "masp": {"variant": "masp", "learn_similarity": True},
+    "prior": {
+        "variant": "masp",
+        "learn_similarity": True,
+        "similarity_start": "overlap",
+        "similarity_start_value": 1.0,
+    },
     "truth": _FROZEN,
     "transfer": _FROZEN,
 }
@@ -29,6 +35,7 @@ MEANINGS = {
     "random": "penalty, random similarity, fixed",
     "overlap": "penalty, common subsequences of the macros as similarity, fixed",
     "masp": "penalty, similarity learned",
+    "prior": "penalty, similarity learned, beginning with the common subsequences",
     "truth": "penalty, the true groups as similarity, fixed",
     "transfer": "penalty, similarity of another task, fixed",
 }

@@ -12,7 +12,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grid, 32 actions": ("planted-grid", ("copies=8",)),
     "grid, 128 actions": ("planted-grid", ("copies=32",)),
 }
-CONTROLS = (*COMPARED, "truth")
+CONTROLS = (*COMPARED, "prior", "truth")
 WEIGHTS = (0.01, 0.03, 0.1)
 """Penalty weights that each control may choose from; 0.01 is the preset's."""
 NOTE = (

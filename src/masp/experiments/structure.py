@@ -16,6 +16,8 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "grid, cliff, noisy rewards": ("planted-grid", ("copies=32", "cliff=true", "pay=0.7")),
     "grid, 124 macros": ("planted-grid", ("sequences=124",)),
     "grid, 124 macros, cliff": ("planted-grid", ("sequences=124", "cliff=true")),
+    "grid, 128 primitives": ("planted-grid", ("copies=32", "opaque=true")),
+    "grid, 128 primitives, cliff": ("planted-grid", ("copies=32", "opaque=true", "cliff=true")),
     "bandit, noisy rewards": ("planted-bandit", ("pay_good=0.6", "pay_bad=0.4")),
     "bandit, unequal groups": ("planted-bandit", ("uneven=true",)),
 }
@@ -49,8 +51,8 @@ EXPERIMENT = Experiment(
     cells=cells,
     notes={
         "smoke": "far too short to compare anything",
-        "laptop": "macros of the grid are alike in `truth` if they lead to the same place; each control at the best of "
-        "five weights on other seeds",
+        "laptop": "macros of the grid are alike in `truth` if they lead to the same place; where all actions are "
+        "primitives, overlap knows nothing; each control at the best of five weights on other seeds",
         "paper": "the same with 30 seeds",
     },
 )
