@@ -127,7 +127,7 @@ def test_a_changed_definition_is_said(store, capsys):
 def test_results_are_listed_and_filtered(store, capsys):
     command = ["results", "--store", str(store)]
     assert main(command) == 0
-    assert "14 records" in capsys.readouterr().out
+    assert "16 records" in capsys.readouterr().out
     assert main([*command, "--where", "control=masp", "seed=1", "--columns", "control", "seed", "hidden"]) == 0
     text = capsys.readouterr().out
     assert "1 records" in text and "masp" in text and "64" in text
