@@ -1,5 +1,6 @@
 """Environments for tests of processes that hold them; these find them here by name."""
 
+import itertools
 import os
 import time
 
@@ -31,11 +32,14 @@ class Failing(TapeEnv):
         return super().step(action)
 
 
+_OBSERVATIONS = itertools.count()
+
+
 class Drifting(TapeEnv):
     """Observes something else each time, whatever the seed."""
 
     def _observe(self, action):
-        return np.array([self._steps, action, time.monotonic()], np.float32)
+        return np.array([self._steps, action, next(_OBSERVATIONS)], np.float32)
 
 
 class Drawing(TapeEnv):
