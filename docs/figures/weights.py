@@ -17,8 +17,13 @@ from masp.experiments.scores import mean_score
 from masp.experiments.store import Store
 from masp.experiments.structure import EXPERIMENT, WEIGHTS
 
-TASKS = ("grid, 128 actions", "grid, unequal groups", "grid, cliff, noisy rewards", "grid, 124 macros")
-TASKS += ("grid, 124 macros, cliff",)
+TASKS = (
+    "grid, 128 actions",
+    "grid, unequal groups",
+    "grid, cliff, noisy rewards",
+    "grid, 124 macros",
+    "grid, 124 macros, cliff",
+)
 
 
 def main(store: str) -> None:
