@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from masp.analysis.figures import COLOURS
+from masp.analysis.scores import mean_score
 from masp.experiments.identity import trial_id
-from masp.experiments.scores import mean_score
 from masp.experiments.store import Store
 from masp.experiments.structure import EXPERIMENT, WEIGHTS
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 
 T = TypeVar("T")
 
 
-def after(done: Array, values: T) -> T:
-    """The same `values`, but XLA must compute them after `done` [].
+def after(done: Any, values: T) -> T:
+    """The same `values`, but XLA must compute them after all leaves [] of `done`.
 
     Learning reads the replay, and then something is written to it. Unless the one visibly comes before the other, XLA
     copies the whole replay instead of writing in place, which took half of the time of some runs.
     """
-    never = done > jnp.inf  # also for NaN
+    never = sum(jax.tree.leaves(done)) > jnp.inf  # also for NaN
     return jax.tree.map(lambda leaf: jnp.where(never, jnp.zeros_like(leaf), leaf), values)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from masp.analysis.paper import paper_cell
+from masp.analysis.scores import Judged, score
 from masp.analysis.statistics import bootstrap_interval
-from masp.experiments.scores import Judged, score
 
 Records = Mapping[tuple[str, int], dict[str, Any]]
 

@@ -1,7 +1,8 @@
 """What can be done about the similarity: the claim, and what must stand beside it.
 
 `uniform` and `random` have the size that the learned similarity starts with, so that freezing is all that differs from
-`masp`; `overlap`, `truth` and `transfer` are similarities in their own right and keep their size.
+`masp`; `overlap` (also where learning begins with it: `prior`), `truth` and `transfer` are similarities in their own
+right and keep their size.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 _FROZEN: dict[str, Any] = {"variant": "masp", "learn_similarity": False}
+_LEARNED: dict[str, Any] = {"variant": "masp", "learn_similarity": True}
+_OVERLAP: dict[str, Any] = {"similarity_start": "overlap", "similarity_start_value": 1.0}
 
 CONTROLS: dict[str, dict[str, Any]] = {
     # name: what it changes in the configuration
@@ -16,14 +19,9 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "macros": {"variant": "macros"},
     "uniform": {**_FROZEN, "similarity_start": "constant"},
     "random": {**_FROZEN, "similarity_start": "random"},
-    "overlap": {**_FROZEN, "similarity_start": "overlap", "similarity_start_value": 1.0},
-    "masp": {"variant": "masp", "learn_similarity": True},
-    "prior": {
-        "variant": "masp",
-        "learn_similarity": True,
-        "similarity_start": "overlap",
-        "similarity_start_value": 1.0,
-    },
+    "overlap": {**_FROZEN, **_OVERLAP},
+    "masp": _LEARNED,
+    "prior": {**_LEARNED, **_OVERLAP},
     "truth": _FROZEN,
     "transfer": _FROZEN,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from masp.experiments.scores import Judged
+from masp.analysis.scores import Judged
 from masp.experiments.trial import Trial
 
 Scale = Literal["smoke", "laptop", "paper"]

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from masp.actions import ActionSet
+from masp.analysis.scores import mean_score
 from masp.bundle import Bundle, save_bundle
 from masp.environments import make_env
 from masp.errors import UserError
 from masp.experiments.identity import macro_id, trial_id
 from masp.experiments.play import play
-from masp.experiments.scores import mean_score
 from masp.experiments.store import Store
 from masp.experiments.trial import SWEPT, MacroSet, Play, Trial
 from masp.mining import mine_macros

@@ -235,8 +235,8 @@ class Agent:
         )
         memory = state.memory
         if self.config.agent.prioritised:
-            known = after(sum(metrics), losses)  # type: ignore[arg-type]
-            memory = replay.reprioritise(memory, sample.leaf, known, self.config.agent.priority_exponent)
+            exponent = self.config.agent.priority_exponent
+            memory = replay.reprioritise(memory, sample.leaf, after(metrics, losses), exponent)
         tally = state.tally._replace(
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),

@@ -82,7 +82,7 @@ class CompiledLoop:
         state = between(state._replace(agent=agent))
         key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
-        agent, _ = self.agent.observe(state.agent, after(sum(state.agent.tally.metrics), step))  # type: ignore[arg-type]
+        agent, _ = self.agent.observe(state.agent, after(state.agent.tally.metrics, step))
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:
