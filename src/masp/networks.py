@@ -87,9 +87,31 @@ class SmallTorso(nn.Module):
     features: int = 16
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
-        x = nn.relu(nn.Dense(self.features)(patches(x.astype(self.dtype), 3)))
+    def __call__(self, x: Array, bits: int = 0) -> Array:
+        """[B, features] from planes [B, H, W, C] or, with `bits`, from numbers that hold so many planes each."""
+        near = patches(x, 3)
+        planes = _planes(near, bits, self.dtype) if bits else near.astype(self.dtype)
+        x = nn.relu(nn.Dense(self.features)(planes))
         return x.reshape(x.shape[0], -1)
+
+
+def _planes(numbers: Array, bits: int, dtype: Any) -> Array:
+    """[..., C * bits] the lowest bits of [..., C] integers, as zeros and ones.
+
+    Cells are a few bytes as bits and a hundred as planes: gathering patches of bits moves much less memory.
+    """
+    unpacked = (numbers[..., None] >> jnp.arange(bits, dtype=numbers.dtype)) & 1
+    return unpacked.astype(dtype).reshape(*numbers.shape[:-1], -1)
+
+
+def _one_hot_bits(codes: Array) -> Array:
+    """[...] the one-hot codes [..., 4] of a MiniGrid cell, one after the other, as the bits of one number."""
+    found, place = jnp.zeros(codes.shape[:-1], jnp.int32), 0
+    for i, kinds in enumerate(MINIGRID_CARDINALITIES):
+        code = codes[..., i].astype(jnp.int32)
+        found |= jnp.where(code < kinds, 1 << (place + code), 0)
+        place += kinds
+    return found
 
 
 class MiniGridTorso(nn.Module):
@@ -105,9 +127,8 @@ class MiniGridTorso(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         kinds = len(MINIGRID_CARDINALITIES) + self.mission
-        cells = [i for i in range(x.shape[-1]) if i % kinds < len(MINIGRID_CARDINALITIES)]
-        planes = [jax.nn.one_hot(x[..., i], MINIGRID_CARDINALITIES[i % kinds], dtype=self.dtype) for i in cells]
-        seen = SmallTorso(self.dtype, 32)(jnp.concatenate(planes, axis=-1))
+        frames = [_one_hot_bits(x[..., i : i + kinds]) for i in range(0, x.shape[-1], kinds)]
+        seen = SmallTorso(self.dtype, 32)(jnp.stack(frames, axis=-1), sum(MINIGRID_CARDINALITIES))
         if not self.mission:
             return seen
         words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]  # of the newest frame; an episode has one mission
