@@ -116,8 +116,7 @@ def dense(layer, x, noise):
     if noise is not None:
         kernel = kernel + layer["kernel_sigma"] * jnp.outer(noise["output"], noise["input"])
         bias = bias + layer["bias_sigma"] * noise["output"]
-    # Noisy layers hold their weights the other way round.
-    return jnp.einsum("bi,oi->bo" if "kernel_sigma" in layer else "bi,io->bo", x, kernel) + bias
+    return jnp.einsum("bi,oi->bo", x, kernel) + bias
 
 
 def relu(x):
@@ -126,7 +125,7 @@ def relu(x):
 
 def forward(params, x, similarity, noise=None):
     """[B, A, atoms] network outputs."""
-    torso = params["MlpTorso_0"]["Dense_0"]
+    torso = params["MlpTorso_0"]["Linear_0"]
     x = relu(dense(torso, x, None))
     if "embedding" in params:
         code = jnp.einsum("i,ie->e", similarity.reshape(-1), params["embedding"]["kernel"])

@@ -10,7 +10,7 @@ import pytest
 import naive_update as naive
 from masp.config import AgentConfig, SimilarityConfig
 from masp.learner import Learner
-from masp.networks import MINIGRID_CARDINALITIES, NoisyDense, QNetwork, draw_noise, patches
+from masp.networks import MINIGRID_CARDINALITIES, Linear, NoisyDense, QNetwork, draw_noise, patches
 
 INPUTS, OUTPUTS = 5, 4
 
@@ -154,16 +154,16 @@ def test_minigrid_planes():
     observation[1, 1, 1] = (5, 2, 3, 1)
     shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation, jnp.eye(2))["params"]
     planes = sum(MINIGRID_CARDINALITIES)
-    kernel = shapes["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"]
-    assert kernel.shape == (3 * 3 * planes, 32)
+    kernel = shapes["MiniGridTorso_0"]["SmallTorso_0"]["Linear_0"]["kernel"]
+    assert kernel.shape == (32, 3 * 3 * planes)
     params = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape), shapes)
     # Pass the centre's planes through, one after the other, to the first output.
     on = {}
     for plane in range(planes):
-        weights = jnp.zeros((3, 3, planes, 32)).at[1, 1, plane, 0].set(1.0)
-        params["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"] = weights.reshape(-1, 32)
-        params["advantage_hidden"]["kernel"] = jnp.zeros((32, 4)).at[0, 0].set(1.0)
-        params["advantage_out"]["kernel"] = jnp.zeros((4, 2)).at[0, 0].set(1.0)
+        weights = jnp.zeros((32, 3, 3, planes)).at[0, 1, 1, plane].set(1.0)
+        params["MiniGridTorso_0"]["SmallTorso_0"]["Linear_0"]["kernel"] = weights.reshape(32, -1)
+        params["advantage_hidden"]["kernel"] = jnp.zeros((4, 32)).at[0, 0].set(1.0)
+        params["advantage_out"]["kernel"] = jnp.zeros((2, 4)).at[0, 0].set(1.0)
         on[plane] = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0].tolist()
     assert {p for p, (blank, _) in on.items() if blank} == {0, 11, 17, 21}
     assert {p for p, (_, cell) in on.items() if cell} == {5, 11 + 2, 17 + 3, 21 + 1}
@@ -179,11 +179,22 @@ def test_missions_reach_the_values():
     shapes = jax.eval_shape(network.init, jax.random.PRNGKey(0), observation, jnp.eye(2))["params"]
     rng = np.random.default_rng(0)
     params = jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(np.float32), shapes)
-    cells = params["MiniGridTorso_0"]["SmallTorso_0"]["Dense_0"]["kernel"]
-    assert cells.shape == (3 * 3 * 2 * sum(MINIGRID_CARDINALITIES), 32)
+    cells = params["MiniGridTorso_0"]["SmallTorso_0"]["Linear_0"]["kernel"]
+    assert cells.shape == (32, 3 * 3 * 2 * sum(MINIGRID_CARDINALITIES))
     values = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0]
     assert values[0] == values[1] == values[4]
     assert len(set(values)) == 3
+
+
+def test_linear_layers_are_products_and_start_as_wide_as_told():
+    """Weights are [outputs, inputs], of standard deviation scale / sqrt(inputs); only the last axis is touched."""
+    x = np.random.default_rng(0).normal(size=(2, 5, 400)).astype(np.float32)
+    params = Linear(300, initial_scale=0.5).init(jax.random.PRNGKey(0), x)["params"]
+    assert params["kernel"].shape == (300, 400) and not np.asarray(params["bias"]).any()
+    assert np.std(params["kernel"]) == pytest.approx(0.5 / 20, rel=0.02)
+    params["bias"] = params["bias"] + np.arange(300.0)
+    found = Linear(300, initial_scale=0.5).apply({"params": params}, x)
+    np.testing.assert_allclose(found, x @ np.asarray(params["kernel"]).T + np.arange(300.0), rtol=1e-4, atol=1e-4)
 
 
 def test_patches_make_a_convolution():

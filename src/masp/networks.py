@@ -22,13 +22,33 @@ MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 """How many objects, colours, states (doors have three, 'held' is ours) and directions a MiniGrid cell can show."""
 
 
+class Linear(nn.Module):
+    """A linear layer whose weights are [outputs, inputs].
+
+    XLA makes the gradient this way round; with flax's [inputs, outputs], Adam read it across the rows, which took a third
+    of an update of MinAtar (docs/performance.md).
+    """
+
+    features: int
+    initial_scale: float = 1.0
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        around = nn.initializers.variance_scaling(
+            self.initial_scale**2, "fan_in", "truncated_normal", in_axis=-1, out_axis=-2
+        )
+        kernel = self.param("kernel", around, (self.features, x.shape[-1]))
+        bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        return jnp.einsum("...i,oi->...o", x, kernel) + bias
+
+
 class NoisyDense(nn.Module):
     """A linear layer with factorised Gaussian noise (Fortunato et al. 2018).
 
     The noise of a weight is f(e_in) f(e_out): of rank one per layer. Both factors come in as the collection `noise`
     (see `draw_noise`): noise is data, so "the same noise sample" is the same array. Without it the layer is plain.
-    Weights are [outputs, inputs], and noise is added to them before the product: the gradients of `kernel` and
-    `kernel_sigma` then come from one product, and both choices are quicker on CPU (docs/performance.md).
+    Noise is added to the weights before the product, so that the gradients of `kernel` and `kernel_sigma` come from
+    one product.
     """
 
     features: int
@@ -91,7 +111,7 @@ class SmallTorso(nn.Module):
         """[B, features] from planes [B, H, W, C] or, with `bits`, from numbers that hold so many planes each."""
         near = patches(x, 3)
         planes = _planes(near, bits, self.dtype) if bits else near.astype(self.dtype)
-        x = nn.relu(nn.Dense(self.features)(planes))
+        x = nn.relu(Linear(self.features)(planes))
         return x.reshape(x.shape[0], -1)
 
 
@@ -132,7 +152,7 @@ class MiniGridTorso(nn.Module):
         if not self.mission:
             return seen
         words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]  # of the newest frame; an episode has one mission
-        told = nn.relu(nn.Dense(32)(jax.nn.one_hot(words, NUM_CODES, dtype=self.dtype).reshape(x.shape[0], -1)))
+        told = nn.relu(Linear(32)(jax.nn.one_hot(words, NUM_CODES, dtype=self.dtype).reshape(x.shape[0], -1)))
         return jnp.concatenate([seen, told], axis=-1)
 
 
@@ -145,7 +165,7 @@ class MlpTorso(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         x = x.reshape(x.shape[0], -1).astype(self.dtype)
-        return nn.relu(nn.Dense(self.width)(x))
+        return nn.relu(Linear(self.width)(x))
 
 
 class QNetwork(nn.Module):
@@ -198,7 +218,6 @@ class QNetwork(nn.Module):
             x = nn.relu(NoisyDense(self.hidden, name=f"{name}_hidden")(x))
             x = NoisyDense(width, start, name=f"{name}_out")(x)
         else:
-            x = nn.relu(nn.Dense(self.hidden, name=f"{name}_hidden")(x))
-            near_zero = nn.initializers.variance_scaling(start**2, "fan_in", "truncated_normal")
-            x = nn.Dense(width, kernel_init=near_zero, name=f"{name}_out")(x)
+            x = nn.relu(Linear(self.hidden, name=f"{name}_hidden")(x))
+            x = Linear(width, start, name=f"{name}_out")(x)
         return x.reshape(x.shape[0], outputs, self.num_atoms)

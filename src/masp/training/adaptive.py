@@ -114,9 +114,8 @@ def _in_head(record: Any, change: Replacement, new: Callable[[Array], Array]) ->
 
     def network(parameters: dict[str, Any]) -> dict[str, Any]:
         layer = parameters[HEAD]
-        # Noisy layers hold their weights as [outputs, inputs], plain ones as [inputs, outputs].
-        kernel_axis = -2 if "kernel_sigma" in layer else -1
-        changed = {name: along(kernel_axis if "kernel" in name else -1, value) for name, value in layer.items()}
+        # Weights are [outputs, inputs].
+        changed = {name: along(-2 if "kernel" in name else -1, value) for name, value in layer.items()}
         return {**parameters, HEAD: changed}
 
     def is_network(part: Any) -> bool:
