@@ -16,6 +16,7 @@ from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
+from masp.ordering import after
 from masp.replay import Sample
 
 
@@ -196,18 +197,22 @@ class Learner:
             # The same noise: it is one objective, on twice as many transitions.
             credit = self.td_gradient(state._replace(similarity=seen), inside, noise[:2])
             gradient = jax.tree.map(jnp.add, gradient, credit)
-        updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
         step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
+        if self.similarity.learns and self.similarity.held_out == "next":
+            state = self._keep(state, step, next_look=state.updates + 1)
+            # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
+            gradient = after(state.recent.context.reshape(-1)[0], gradient)
+        updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
-        if self.similarity.learns:
-            if self.similarity.held_out == "separate":
-                steps = _push(state.recent, step, self.similarity.trace_length)
-                state, meta_norm = self._meta_update(
-                    state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[2:])
-                )
-            state = self._keep(state, step)
+        if self.similarity.learns and self.similarity.held_out == "separate":
+            steps = _push(state.recent, step, self.similarity.trace_length)
+            state, meta_norm = self._meta_update(
+                state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[2:])
+            )
+            if self._kept_steps:
+                state = self._keep(state, step, next_look=state.updates + 1)
         state = self._sync_target(state)
         q = losses.expected_values(outputs, self.support)
         metrics = Metrics(
@@ -221,13 +226,12 @@ class Learner:
         )
         return state, per_transition, metrics
 
-    def _keep(self, state: LearnerState, step: InnerStep) -> LearnerState:
-        """Remember `step`, if a meta-update will reach back to it: it holds four copies of the parameters."""
-        if not self._kept_steps:
-            return state
-        # `next` looks back at the beginning of an update, `separate` at its end.
-        following = state.updates + (self.similarity.held_out == "separate")
-        steps_before_due = -following % self.similarity.meta_period_updates
+    def _keep(self, state: LearnerState, step: InnerStep, next_look: Array) -> LearnerState:
+        """Remember `step`, if a meta-update will reach back to it: it holds four copies of the parameters.
+
+        `next_look`: what `updates` will be when the next meta-update may be due.
+        """
+        steps_before_due = -next_look % self.similarity.meta_period_updates
         recent = jax.lax.cond(
             steps_before_due < self._kept_steps,
             lambda: _push(state.recent, step, self._kept_steps),

@@ -25,8 +25,8 @@ MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 class Linear(nn.Module):
     """A linear layer whose weights are [outputs, inputs].
 
-    XLA makes the gradient this way round; with flax's [inputs, outputs], Adam read it across the rows, which took a third
-    of an update of MinAtar (docs/performance.md).
+    XLA makes the gradient this way round; with flax's [inputs, outputs], Adam read it across the rows, which took a
+    third of an update of MinAtar (docs/performance.md).
     """
 
     features: int
