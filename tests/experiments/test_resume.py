@@ -14,15 +14,15 @@ from masp.training.run_dir import RunDir, read_json
 
 
 @pytest.fixture
-def config(tmp_path):
-    return replace(config_of(BASE), out=str(tmp_path))
+def configs(tmp_path):
+    return [replace(config_of(BASE), seed=seed, out=str(tmp_path / f"seed-{seed}")) for seed in (0, 1)]
 
 
 @pytest.fixture
-def runs(tmp_path, config):
+def runs(configs):
     """Two seeds that train together, both with the checkpoint of tick 50."""
-    found = [RunDir(tmp_path / f"seed-{seed}") for seed in (0, 1)]
-    for run in found:
+    found = [RunDir(config.out) for config in configs]
+    for run, config in zip(found, configs, strict=True):
         run.path.mkdir()
         run.config_file.write_text(json.dumps({**to_flat(config), "out": "elsewhere"}))
         checkpoint(run, 50)
@@ -38,13 +38,13 @@ def write_rows(run, frames, end="\n"):
     run.metrics_jsonl.write_text("\n".join(json.dumps({"frames": f, "eval_return": f / 100}) for f in frames) + end)
 
 
-def test_checkpoints_of_the_same_tick_are_used(runs, config):
-    assert make_resumable(runs, config)
+def test_checkpoints_of_the_same_tick_are_used(runs, configs):
+    assert make_resumable(runs, configs)
     assert all(run.checkpoint_file.exists() for run in runs)
 
 
 @pytest.mark.parametrize("how", ["older", "missing", "broken"])
-def test_checkpoints_that_do_not_belong_together_are_dropped(runs, config, how):
+def test_checkpoints_that_do_not_belong_together_are_dropped(runs, configs, how):
     """Killed while the seeds' checkpoints were written one after the other."""
     if how == "older":
         checkpoint(runs[1], 25)
@@ -52,44 +52,44 @@ def test_checkpoints_that_do_not_belong_together_are_dropped(runs, config, how):
         runs[1].checkpoint_file.unlink()
     else:
         runs[1].checkpoint_file.write_bytes(b"torn")
-    assert make_resumable(runs, config)
+    assert make_resumable(runs, configs)
     assert not any(run.checkpoint_file.exists() for run in runs)
 
 
-def test_a_seed_that_finished_before_the_kill_finishes_again(runs, config):
+def test_a_seed_that_finished_before_the_kill_finishes_again(runs, configs):
     runs[0].summary_file.write_text("{}")
     assert not all_finished(runs)
-    make_resumable(runs, config)
+    make_resumable(runs, configs)
     assert not runs[0].summary_file.exists() and runs[0].checkpoint_file.exists()
 
 
-def test_a_directory_without_configuration_is_removed(runs, config):
+def test_a_directory_without_configuration_is_removed(runs, configs):
     for run in runs:
         run.config_file.unlink()
-    assert not make_resumable(runs, config)
+    assert not make_resumable(runs, configs)
     assert not any(run.path.exists() for run in runs)
 
 
-def test_folders_may_have_changed_settings_not(runs, config):
-    make_resumable(runs, config)
+def test_folders_may_have_changed_settings_not(runs, configs):
+    make_resumable(runs, configs)
     saved = read_json(runs[1].config_file)
-    assert saved["out"] == f"{config.out}/seed-1"
+    assert saved["out"] == configs[1].out
     assert {name: value for name, value in saved.items() if name != "out"} == {
-        name: value for name, value in to_flat(config).items() if name != "out"
+        name: value for name, value in to_flat(configs[1]).items() if name != "out"
     }
 
 
-def test_rows_survive_a_kill_while_they_are_rewritten(runs, config):
+def test_rows_survive_a_kill_while_they_are_rewritten(runs, configs):
     """Training empties the metrics file and writes the kept rows again; a copy has them meanwhile."""
-    make_resumable(runs, config)
+    make_resumable(runs, configs)
     write_rows(runs[0], [100])  # killed after the first row
-    make_resumable(runs, config)
+    make_resumable(runs, configs)
     assert [row["frames"] for row in runs[0].read_metrics()] == [100, 200]
 
 
-def test_a_torn_row_is_dropped(runs, config):
+def test_a_torn_row_is_dropped(runs, configs):
     write_rows(runs[0], [100, 200, 300], end="")
     text = runs[0].metrics_jsonl.read_text()
     runs[0].metrics_jsonl.write_text(text[:-5])
-    make_resumable(runs, config)
+    make_resumable(runs, configs)
     assert [row["frames"] for row in runs[0].read_metrics()] == [100, 200]

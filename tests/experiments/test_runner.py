@@ -12,6 +12,7 @@ from tiny_runs import finish, half_way, lines, results, wait_for
 
 from masp.analysis.tables import build
 from masp.bundle import load_bundle
+from masp.consensus import consensus
 from masp.experiments import claims
 from masp.experiments.estimate import START_SECONDS
 from masp.experiments.identity import trial_id
@@ -80,15 +81,17 @@ def test_all_kinds_of_trials(new_store, start):
     failed = json.loads(finish(start(store_path, "--rich"), code=1))
     assert sorted(reason for reason in failed.values()) == [
         "not run: a trial that it needs failed",
-        "not run: a trial that it needs failed",
         "planted-bandit has no option 'nonsense'; it has contexts, groups, copies, pay_good, pay_bad, order_seed, "
         "uneven",
     ]
     store = Store(store_path)
     records = store.records()
     cells = {cell.column: cell.trial for cell in RICH.cells("smoke") if cell.row == ("bandit",)}
-    found = {column: records[trial_id(trial), 0] for column, trial in cells.items()}
+    found = {column: records[trial_id(trial), trial.seeds[0]] for column, trial in cells.items()}
     _check_transfer(store_path, records, found, cells)
+    np.testing.assert_array_equal(
+        similarity_of(store_path, found["consensus"]), consensus(similarity_of(store_path, found["masp"]))
+    )  # seed 1 takes from the first seed of the source
     _check_truth(store_path, found["truth"])
     _check_noise(store_path, found["noise"])
     data = store.read_plan("tiny", "smoke")

@@ -30,6 +30,7 @@ def test_the_id_depends_on_what_decides_the_result():
         {"sweep": Sweep((0.1, 0.2), judged="run")},
         {"overrides": (*BASE.overrides, ("penalty_weight", 0.5))},
         {"control": "transfer", "source": replace(BASE, control="macros")},
+        {"control": "consensus", "source": replace(BASE, control="macros")},
     ]
     ids = [trial_id(replace(BASE, **change)) for change in changes]
     assert len({trial_id(BASE), *ids}) == len(changes) + 1
@@ -98,7 +99,7 @@ def test_a_sweep_uses_no_reported_seed():
 def test_mistakes_are_refused():
     with pytest.raises(UserError, match="no control 'nonsense'"):
         replace(BASE, control="nonsense")
-    with pytest.raises(ValueError, match="takes a source"):
+    with pytest.raises(ValueError, match="take a source"):
         replace(BASE, control="transfer")
     with pytest.raises(ValueError, match="seeds"):
         replace(BASE, seeds=(1, 1))

@@ -61,7 +61,7 @@ def cells(scale: Scale) -> list[Cell]:
 def rich_cells(scale: Scale) -> list[Cell]:
     """All kinds of trials, and one that fails together with the one that needs it."""
     del scale
-    transferred = dataclasses.replace(BASE, control="transfer", source=BASE, together=False)
+    transferred = dataclasses.replace(BASE, control="transfer", source=BASE)
     noisy = dataclasses.replace(BASE, control="macros", macros=dataclasses.replace(MINED, noise=0.5), seeds=(0,))
     broken = dataclasses.replace(BASE, env_options=("nonsense=1",))
     return [
@@ -69,6 +69,7 @@ def rich_cells(scale: Scale) -> list[Cell]:
         Cell(("broken",), "transfer", dataclasses.replace(transferred, source=broken)),
         Cell(("bandit",), "masp", BASE),
         Cell(("bandit",), "transfer", transferred),
+        Cell(("bandit",), "consensus", dataclasses.replace(transferred, control="consensus", seeds=(1,))),
         Cell(("bandit",), "truth", dataclasses.replace(BASE, control="truth", together=False, seeds=(0,))),
         Cell(("bandit",), "noise", noisy),
     ]

@@ -2,7 +2,7 @@
 
 masp similarity show runs/planted-grid-masp-0 --png similarity.png
 masp similarity show runs/planted-grid-masp-0 --effects effects.png
-masp similarity export runs/planted-grid-masp-0 --out grid.safetensors
+masp similarity export runs/planted-grid-masp-0 --consensus --out grid.safetensors
 masp train planted-grid --bundle grid.safetensors --no-learn-similarity
 """
 
@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from masp.bundle import Bundle, load_bundle, save_bundle
+from masp.consensus import consensus
 from masp.errors import UserError
 
 
@@ -29,12 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--pairs", type=int, default=12, metavar="N", help="pairs to list (default: 12)")
     show.add_argument("--json", action="store_true", help="print one JSON object with the whole matrix")
     export = commands.add_parser("export", help="macros and similarity as one file", prog="masp similarity export")
-    export.add_argument("source", metavar="RUN_DIR", help="run directory")
+    export.add_argument("source", metavar="RUN_DIR|BUNDLE", help="run directory or exported bundle")
+    for command in (show, export):
+        command.add_argument(
+            "--consensus",
+            action="store_true",
+            help="two actions are alike if they are similar to the same others: less noise (docs/does-it-work.md)",
+        )
     export.add_argument("--out", required=True, metavar="BUNDLE", help="file to write")
 
 
 def run(args: argparse.Namespace) -> int:
     bundle = _open(args.source)
+    if args.consensus:
+        bundle = bundle._replace(similarity=consensus(bundle.similarity))
     if args.what == "export":
         if Path(args.out).exists():
             raise UserError(f"{args.out} exists; choose another --out")

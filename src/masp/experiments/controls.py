@@ -1,8 +1,8 @@
 """What can be done about the similarity: the claim, and what must stand beside it.
 
 `uniform` and `random` have the size that the learned similarity starts with, so that freezing is all that differs from
-`masp`; `overlap` (also where learning begins with it: `prior`), `truth` and `transfer` are similarities in their own
-right and keep their size.
+`masp`; `overlap` (also where learning begins with it: `prior`), `truth`, `transfer` and `consensus` are similarities in
+their own right and keep their size.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "prior": {**_LEARNED, **_OVERLAP},
     "truth": _FROZEN,
     "transfer": _FROZEN,
+    "consensus": _FROZEN,
 }
+
+TAKEN_OVER = ("transfer", "consensus")
+"""Controls whose similarity was learned by another trial."""
 
 MEANINGS = {
     "rainbow": "primitives only",
@@ -36,6 +40,7 @@ MEANINGS = {
     "prior": "penalty, similarity learned, beginning with the common subsequences",
     "truth": "penalty, the true groups as similarity, fixed",
     "transfer": "penalty, similarity of another task, fixed",
+    "consensus": "penalty, similarity of another task by its rows (`masp.consensus`), fixed",
 }
 
 COMPARED = ("rainbow", "macros", "uniform", "random", "overlap", "masp")

@@ -57,7 +57,7 @@ class Setting:
             source=source,
             overrides=self.overrides,
             sweep=self._sweep(control),
-            together=self.together and source is None,
+            together=self.together,
         )
 
     def macros(self, game: str, k: int = K, noise: float = 0.0) -> MacroSet:

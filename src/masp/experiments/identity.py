@@ -113,8 +113,8 @@ def _config(trial: Trial) -> dict[str, Any]:
 
 def _recipe(trial: Trial) -> dict[str, Any]:
     recipe: dict[str, Any] = {"config": _config(trial)}
-    if trial.control == "truth":
-        recipe["similarity"] = "truth"
+    if trial.control in ("truth", "consensus"):  # their configuration does not show it
+        recipe["similarity"] = trial.control
     if trial.source is not None:
         pairs = [list(pair) for pair in zip(trial.seeds, trial.source.seeds, strict=False)]
         recipe["source"] = [trial_id(trial.source), pairs]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import numpy as np
 
 from masp.actions import ActionSet
 from masp.analysis.scores import mean_score
-from masp.bundle import Bundle, save_bundle
+from masp.bundle import Bundle, load_bundle, save_bundle
+from masp.consensus import consensus
 from masp.environments import make_env
 from masp.errors import UserError
 from masp.experiments.identity import macro_id, trial_id
@@ -29,15 +29,15 @@ MOST_KEPT_ACTIONS = 256
 """Similarities of more actions stay in the run directory alone: a quarter of a megabyte is enough for each."""
 
 
-def prepare(trial: Trial, seeds: Sequence[int], store: Store) -> dict[str, Any]:
+def prepare(trial: Trial, seed: int, store: Store) -> dict[str, Any]:
     """Fields of the configuration that point at what was prepared; everything is made at most once."""
     fields: dict[str, Any] = dict(chosen_settings(trial, store))
     if trial.control == "rainbow":
         return fields
     if trial.source is not None:
-        (seed,) = seeds
         source_seed = trial.source.seeds[trial.seeds.index(seed)]
-        fields["bundle"] = str(_learned_file(trial_id(trial.source), source_seed, store))
+        of = _consensus_file if trial.control == "consensus" else _learned_file
+        fields["bundle"] = str(of(trial_id(trial.source), source_seed, store))
     elif trial.control == "truth":
         fields["bundle"] = str(_truth_file(trial, store))
     elif trial.macros is not None:
@@ -57,6 +57,18 @@ def _learned_file(found_id: str, seed: int, store: Store) -> Path:
     if not found.exists():
         raise UserError(f"{found} is gone, and with it the similarity to take over; restore it, or use a new --store")
     return found
+
+
+def _consensus_file(found_id: str, seed: int, store: Store) -> Path:
+    """What the rows of a learned similarity agree on."""
+    file = store.bundle_file(f"consensus-{found_id}-{seed}")
+
+    def make(partial: Path) -> None:
+        learned = load_bundle(_learned_file(found_id, seed, store))
+        save_bundle(partial, learned._replace(similarity=consensus(learned.similarity)))
+
+    _once(file, make)
+    return file
 
 
 def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:

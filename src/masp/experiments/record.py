@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from masp.config import TrainConfig, replace, to_flat
+from masp.config import TrainConfig, to_flat
 from masp.experiments import provenance
 from masp.experiments.identity import config_hash
 from masp.experiments.plan import Unit
@@ -19,7 +19,6 @@ from masp.training.run_dir import RunDir
 class Context:
     """What all seeds of a unit have in common."""
 
-    config: TrainConfig
     chosen: dict[str, float]
     """Settings that a sweep chose."""
     command: str
@@ -27,15 +26,15 @@ class Context:
     """Seconds since the epoch."""
 
 
-def make_record(unit: Unit, seed: int, run: RunDir, context: Context, store: Store) -> Record:
-    """One line of the store."""
+def make_record(unit: Unit, config: TrainConfig, run: RunDir, context: Context, store: Store) -> Record:
+    """One line of the store, of the run that `config` made."""
     rows = run.read_metrics()
     return {
         "format": 1,
         "trial": unit.trial_id,
-        "seed": seed,
+        "seed": config.seed,
         "label": unit.label,
-        **_setting(unit, seed, run, context, store),
+        **_setting(unit, config, run, context, store),
         **_figures(rows),
         "frames_per_second": _speed(rows, len(unit.seeds)),
         "seconds": round(time.time() - context.started, 1),
@@ -49,10 +48,10 @@ def make_record(unit: Unit, seed: int, run: RunDir, context: Context, store: Sto
     }
 
 
-def _setting(unit: Unit, seed: int, run: RunDir, context: Context, store: Store) -> dict[str, Any]:
+def _setting(unit: Unit, config: TrainConfig, run: RunDir, context: Context, store: Store) -> dict[str, Any]:
     """What was trained."""
     trial = unit.trial
-    flat = to_flat(replace(context.config, seed=seed))
+    flat = to_flat(config)
     for name in ("out", "macros", "bundle"):  # folders of this machine mean nothing elsewhere
         flat[name] = flat[name] and flat[name].removeprefix(f"{store.path}/")
     return {

@@ -24,14 +24,14 @@ def all_finished(runs: Sequence[RunDir]) -> bool:
     return all(run.finished for run in runs)
 
 
-def make_resumable(runs: Sequence[RunDir], config: TrainConfig) -> bool:
+def make_resumable(runs: Sequence[RunDir], configs: Sequence[TrainConfig]) -> bool:
     """Put the run directories of a unit in order; whether there is something to go on from."""
-    for run in runs:
+    for run, config in zip(runs, configs, strict=True):
         if run.path.exists() and not run.config_file.exists():
             shutil.rmtree(run.path)  # killed before training began
         elif run.path.exists():
             run.summary_file.unlink(missing_ok=True)  # written again when all seeds are done
-            _refresh_config(run, config, len(runs) > 1)
+            _refresh_config(run, config)
             _mend_metrics(run)
     ticks = [_tick(run.checkpoint_file) for run in runs]
     if len(set(ticks)) > 1:  # killed while checkpoints were written
@@ -40,10 +40,9 @@ def make_resumable(runs: Sequence[RunDir], config: TrainConfig) -> bool:
     return any(run.config_file.exists() for run in runs)
 
 
-def _refresh_config(run: RunDir, config: TrainConfig, several: bool) -> None:
+def _refresh_config(run: RunDir, config: TrainConfig) -> None:
     """What changes no result may differ from when the run began: the store may have been moved since."""
     flat = to_flat(config)
-    flat["out"] = f"{config.out}/{run.path.name}" if several else config.out
     kept = {name: flat[name] for name in IGNORED if name != "seed"}
     write_json(run.config_file, {**read_json(run.config_file), **kept})
 

@@ -5,9 +5,12 @@ Each control chooses its own weight, on seeds that are not reported: best agains
 
 from __future__ import annotations
 
+import dataclasses
+
+from masp.experiments.controls import TAKEN_OVER
 from masp.experiments.experiment import Cell, Experiment, Scale, options
 from masp.experiments.planted import compared
-from masp.experiments.trial import Sweep
+from masp.experiments.trial import Sweep, Trial
 
 TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     # name: environment and options
@@ -25,6 +28,8 @@ WEIGHTS = (0.003, 0.01, 0.03, 0.1, 0.3)
 WITH_MACROS = ("grid, 124 macros", "grid, 124 macros, cliff")
 CREDITED = ("macros", "uniform", "masp")
 """Controls that are also shown with credit inside macros, on the tasks that have some."""
+EXCHANGING = (("grid, 128 primitives", "grid, 128 primitives, cliff"), ("grid, 124 macros", "grid, 124 macros, cliff"))
+"""Tasks with the same actions, which also take over what `masp` learned on the other."""
 
 
 def cells(scale: Scale) -> list[Cell]:
@@ -35,7 +40,19 @@ def cells(scale: Scale) -> list[Cell]:
     seeds = tuple(range(10 if scale == "laptop" else 30))
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102), judged="run")
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
-    return found + [credited(cell) for cell in found if cell.row[0] in WITH_MACROS and cell.column in CREDITED]
+    inside = [credited(cell) for cell in found if cell.row[0] in WITH_MACROS and cell.column in CREDITED]
+    learned = {cell.row[0]: cell.trial for cell in found if cell.column == "masp"}
+    return found + inside + [cell for pair in EXCHANGING for cell in exchanged(*pair, learned)]
+
+
+def exchanged(one: str, other: str, learned: dict[str, Trial]) -> list[Cell]:
+    """Both tasks with the similarity that was learned on the other, as it is and by its rows."""
+    found = []
+    for task, source in ((one, other), (other, one)):
+        for control in TAKEN_OVER:
+            trial = dataclasses.replace(learned[task], control=control, source=learned[source])
+            found.append(Cell((task,), control, trial))
+    return found
 
 
 def credited(cell: Cell) -> Cell:

@@ -12,7 +12,7 @@ from typing import Any
 
 from masp.analysis.scores import Judged
 from masp.errors import UserError
-from masp.experiments.controls import CONTROLS
+from masp.experiments.controls import CONTROLS, TAKEN_OVER
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Trial:
             raise UserError(f"there is no control {self.control!r}; choose one of {', '.join(CONTROLS)}")
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds must be different and at least one, got {self.seeds}")
-        if (self.control == "transfer") != (self.source is not None):
-            raise ValueError("the control 'transfer' and only it takes a source")
+        if (self.control in TAKEN_OVER) != (self.source is not None):
+            raise ValueError(f"the controls {' and '.join(TAKEN_OVER)} and only they take a source")
         if self.sweep and set(self.sweep.seeds) & set(self.seeds):
             raise ValueError(f"a sweep must not use reported seeds, got {self.sweep.seeds} and {self.seeds}")
         if self.source and len(self.source.seeds) < len(self.seeds):

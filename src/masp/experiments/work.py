@@ -64,23 +64,23 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
 
     from masp.experiments.materials import chosen_settings, keep_bundle, prepare
     from masp.training.run_dir import RunDir
-    from masp.training.train import train_seeds
+    from masp.training.train import train_runs
 
     started = time.time()
     tell({"frames": 0, "total": unit.trial.frames, "doing": "preparing"})
-    fields = prepare(unit.trial, unit.seeds, store)
-    folder = store.run_dir(unit.id, unit.seeds[0]).parent
-    several = len(unit.seeds) > 1
-    out = folder if several else store.run_dir(unit.id, unit.seeds[0])
-    config = replace(config_of(unit.trial), out=str(out), **fields)
-    runs = [RunDir(store.run_dir(unit.id, seed)) for seed in unit.seeds]
+    folders = {seed: store.run_dir(unit.id, seed) for seed in unit.seeds}
+    configs = [
+        replace(config_of(unit.trial), seed=seed, out=str(folder), **prepare(unit.trial, seed, store))
+        for seed, folder in folders.items()
+    ]
+    runs = [RunDir(folder) for folder in folders.values()]
     if not all_finished(runs):
-        resume = make_resumable(runs, config)
-        train_seeds(config, list(unit.seeds), resume, lambda frames, total, row: tell(_progress(frames, total, row)))
+        resume = make_resumable(runs, configs)
+        train_runs(configs, resume, lambda frames, total, row: tell(_progress(frames, total, row)))
     for seed, run in zip(unit.seeds, runs, strict=True):
         keep_bundle(unit.trial, unit.trial_id, seed, run, store)
-    context = Context(config, chosen_settings(unit.trial, store), command, started)
-    store.append([make_record(unit, seed, run, context, store) for seed, run in zip(unit.seeds, runs, strict=True)])
+    context = Context(chosen_settings(unit.trial, store), command, started)
+    store.append([make_record(unit, config, run, context, store) for config, run in zip(configs, runs, strict=True)])
     for run in runs:
         run.checkpoint_file.unlink(missing_ok=True)  # large, and of no use to a finished run
     jax.clear_caches()  # compiled programs of one trial are of no use to the next

@@ -50,9 +50,16 @@ def train_seeds(
     config: TrainConfig, seeds: Sequence[int], resume: bool = False, progress: Progress | None = None
 ) -> list[Result]:
     """Train several seeds, each into its own directory; at once where the environment is in JAX."""
-    if len(seeds) > 1 and not is_jax(make_env(config.env, config.env_options)):
-        return [result for seed in seeds for result in train_seeds(config, [seed], resume, progress)]
-    return train_lanes([_for_seed(config, seed, len(seeds) > 1) for seed in seeds], resume, progress)
+    return train_runs([_for_seed(config, seed, len(seeds) > 1) for seed in seeds], resume, progress)
+
+
+def train_runs(configs: Sequence[TrainConfig], resume: bool = False, progress: Progress | None = None) -> list[Result]:
+    """Train runs that differ only in `lanes.VARYING`, each into its own directory; at once where possible."""
+    options = stated_options(configs[0].env, configs[0].env_options)
+    runs = [replace(config, env_options=options).resolved() for config in configs]
+    if len(runs) > 1 and not is_jax(make_env(runs[0].env, options)):
+        return [result for run in runs for result in train_lanes([run], resume, progress)]
+    return train_lanes(runs, resume, progress)
 
 
 def train_lanes(configs: Sequence[TrainConfig], resume: bool = False, progress: Progress | None = None) -> list[Result]:
@@ -70,8 +77,7 @@ def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
     out = config.out or f"runs/{config.env}-{config.variant}"
     if several or not config.out:
         out = f"{out}-{seed}" if not config.out else f"{out}/seed-{seed}"
-    options = stated_options(config.env, config.env_options)
-    return replace(config, seed=seed, out=out, env_options=options).resolved()
+    return replace(config, seed=seed, out=out)
 
 
 def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> Any:
