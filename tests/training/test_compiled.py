@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from masp.config import replace
@@ -23,3 +25,20 @@ def test_the_replay_is_written_in_place(tiny_config, changes, steps_per_update):
         shape = ",".join(map(str, part.shape))
         assert re.search(rf"f32\[{shape}\]", program), "it has another type"
         assert not re.search(rf"= f32\[{shape}\]\S* copy\(", program)
+
+
+def test_parameters_are_copied_only_where_a_meta_step_is_due(tiny_config):
+    """What it must remember is written in a branch; elsewhere Adam works in place."""
+    config = replace(tiny_config, held_out="next", meta_period_updates=4, steps_per_update=1, hidden=24).resolved()
+    agent = make_loop(config).agent
+    keys, start = agent.start(config)
+    state = agent.init(keys, jnp.zeros((config.num_envs, *agent.info.observation_shape)), start)
+    program = jax.jit(agent.learn, donate_argnums=0).lower(state).compile().as_text()
+    shape = ",".join(map(str, state.learner.params["advantage_hidden"]["kernel"].shape))
+    computations = dict(re.findall(r"^(?:ENTRY )?%?([\w.\-]+) \(.*?\{\n(.*?)^\}", program, re.MULTILINE | re.DOTALL))
+    branches = {name for names in re.findall(r"branch_computations=\{([^}]*)\}", program) for name in names.split(", ")}
+    branches |= set(re.findall(r"(?:true|false)_computation=(%[\w.\-]+)", program))
+    copy = rf"= f32\[(?:1,)?{shape}\]\S* copy\("
+    copying = {f"%{name}" for name, body in computations.items() if re.search(copy, body)}
+    assert branches and copying, "the program is written otherwise now"
+    assert copying <= branches
