@@ -50,9 +50,9 @@ class Experiment:
     """How the table is drawn: `lines` over the last part of the row, `matrix` of rows and columns."""
 
 
-def cells_of(rows: dict[tuple[str, ...], dict[str, Trial]]) -> list[Cell]:
-    """Rows of columns of trials as a list of cells."""
-    return [Cell(row, column, trial) for row, trials in rows.items() for column, trial in trials.items()]
+def credited(cell: Cell) -> Cell:
+    """The same, but the steps inside a macro teach too."""
+    return Cell(cell.row, f"{cell.column} inside", cell.trial.with_overrides(intra_option=True))
 
 
 def options(**values: Any) -> tuple[tuple[str, Any], ...]:

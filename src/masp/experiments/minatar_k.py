@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from masp.experiments.experiment import Cell, Experiment, Scale
+from masp.experiments.experiment import Cell, Experiment, Scale, credited
 from masp.experiments.games import number_of_macros
 from masp.experiments.minatar_settings import NOTES, TITLES, setting
 
@@ -13,8 +13,14 @@ def cells(scale: Scale) -> list[Cell]:
     if scale == "smoke":
         return number_of_macros(setting(scale, ("Breakout",)), (32, 256))
     if scale == "laptop":
-        return number_of_macros(setting(scale, ("Breakout",)), (32, 128, 512, 1024))
-    return number_of_macros(setting(scale, tuple(TITLES)), KS)
+        return _with_credit(number_of_macros(setting(scale, ("Breakout",)), (32, 128, 512, 1024)))
+    return _with_credit(number_of_macros(setting(scale, tuple(TITLES)), KS))
+
+
+def _with_credit(found: list[Cell]) -> list[Cell]:
+    """Also what credit inside macros does, with the fewest macros."""
+    fewest = [cell for cell in found if cell.row[1] == str(KS[0])]
+    return found + [credited(cell) for cell in fewest if cell.column in ("macros", "masp")]
 
 
 EXPERIMENT = Experiment(

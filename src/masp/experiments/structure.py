@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from masp.experiments.controls import TAKEN_OVER
-from masp.experiments.experiment import Cell, Experiment, Scale, options
+from masp.experiments.experiment import Cell, Experiment, Scale, credited, options
 from masp.experiments.planted import compared
 from masp.experiments.trial import Sweep, Trial
 
@@ -53,11 +53,6 @@ def exchanged(one: str, other: str, learned: dict[str, Trial]) -> list[Cell]:
             trial = dataclasses.replace(learned[task], control=control, source=learned[source])
             found.append(Cell((task,), control, trial))
     return found
-
-
-def credited(cell: Cell) -> Cell:
-    """The same, but the steps inside a macro teach too."""
-    return Cell(cell.row, f"{cell.column}, inside", cell.trial.with_overrides(intra_option=True))
 
 
 EXPERIMENT = Experiment(
