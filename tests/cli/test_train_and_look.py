@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from masp.cli.main import COMMANDS, main
+from masp.consensus import consensus
 
 SMALL = ["--frames", "400", "--num-envs", "4", "--hidden", "8", "--batch-size", "8", "--min-replay-steps", "100"]
 SMALL += ["--replay-steps", "1000", "--log-every-frames", "200", "--eval-every-frames", "200", "--eval-episodes", "4"]
@@ -64,6 +66,12 @@ def test_similarity_show_and_export(run_dir, tmp_path, capsys):
     capsys.readouterr()
     assert main(["similarity", "show", bundle, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == shown
+    assert main(["similarity", "export", bundle, "--consensus", "--out", str(tmp_path / "rows.safetensors")]) == 0
+    capsys.readouterr()
+    assert main(["similarity", "show", str(tmp_path / "rows.safetensors"), "--json"]) == 0
+    np.testing.assert_array_equal(
+        json.loads(capsys.readouterr().out)["similarity"], consensus(np.array(shown["similarity"]))
+    )
     assert main(["similarity", "show", bundle, "--effects", str(tmp_path / "none.png")]) == 2
     assert "needs the metrics of a run" in capsys.readouterr().err
     assert main(["similarity", "export", str(run_dir), "--out", bundle]) == 2

@@ -32,8 +32,8 @@ def cells(scale: Scale) -> list[Cell]:
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
     env, env_options = TASKS[LITERAL_TASK]
     base = Trial(env, 60_000, seeds, env_options=env_options, together=True)
-    found.append(Cell((LITERAL_TASK,), "masp, literal", base.with_overrides(penalty_form="literal")))
-    found.append(Cell((LITERAL_TASK,), "masp, SGD", base.with_overrides(meta_optimiser="sgd")))
+    found.append(Cell((LITERAL_TASK,), "masp literal", base.with_overrides(penalty_form="literal")))
+    found.append(Cell((LITERAL_TASK,), "masp SGD", base.with_overrides(meta_optimiser="sgd")))
     return found
 
 
