@@ -36,8 +36,9 @@ QUICK = {
     "learning_rate": 2e-4,
     "meta_period_updates": 8,
 }
-"""For images of 42 x 42: an update takes a tenth of the time, and learning shows within 100,000 frames. The run is short,
-so the meta-steps are more frequent than in the preset."""
+"""For images of 42 x 42: an update takes a tenth of the time, and learning shows within 100,000 frames.
+
+The run is short, so meta-steps are more frequent than in the preset."""
 
 
 def games() -> list[str]:
