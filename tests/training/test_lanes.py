@@ -27,9 +27,19 @@ def test_lanes_equal_runs_alone(tiny_config, tmp_path):
     for i, lane in enumerate(lanes):
         alone = masp.load_run(train(replace(lane, out=str(tmp_path / f"alone-{i}"))).run_dir)
         beside = masp.load_run(lane.out)
-        np.testing.assert_allclose(beside.similarity, alone.similarity, atol=1e-3)
         assert beside.config == replace(alone.config, out=lane.out)
-        assert beside.metrics[-1]["penalty"] == pytest.approx(alone.metrics[-1]["penalty"], rel=0.05)
+        # All lanes go on until the slowest has its frames, so later rows may be of different updates.
+        same = [
+            rows for rows in zip(beside.metrics, alone.metrics, strict=True) if rows[0]["frames"] == rows[1]["frames"]
+        ]
+        assert len(same) >= 2 and same[-1][0]["updates"] > 10
+        for ours, theirs in same:
+            for name in ("updates", "episodes", "return", "td_loss", "penalty", "q_mean", "gradient_norm"):
+                assert ours[name] == pytest.approx(theirs[name], rel=1e-3), name
+            if lane.similarity.learn_similarity:
+                assert ours["meta_gradient_norm"] == pytest.approx(theirs["meta_gradient_norm"], rel=1e-3)
+        if len(same) == len(alone.metrics):
+            np.testing.assert_allclose(beside.similarity, alone.similarity, atol=1e-3)
     moved = [masp.load_run(lane.out).similarity for lane in lanes]
     assert not np.allclose(moved[0], moved[1], atol=1e-3)
     assert set(np.unique(moved[2])) == {0.0, np.float32(0.03), 1.0}  # overlap of copies, frozen at its start
