@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -23,7 +24,7 @@ from masp.experiments.trial import SWEPT, MacroSet, Play, Trial
 from masp.mining import mine_macros
 from masp.mining.noise import corrupt
 from masp.training.run import load_run
-from masp.training.run_dir import RunDir
+from masp.training.run_dir import RunDir, read_json
 
 MOST_KEPT_ACTIONS = 256
 """Similarities of more actions stay in the run directory alone: a quarter of a megabyte is enough for each."""
@@ -110,13 +111,8 @@ def _macro_file(macros: MacroSet, trial: Trial, store: Store) -> Path:
 
 def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> ActionSet:
     """Macros of recorded play, for the primitives of the environment's own set."""
-    play_or_files: Any = list(source.files)
-    if source.agent is not None:
-        seed = source.agent.seeds[0]
-        run = load_run(store.run_dir_of(trial_id(source.agent), seed))
-        play_or_files = play(run, source.steps, source.epsilon, seed)
     found = mine_macros(
-        play_or_files,
+        list(source.files) if source.agent is None else _recorded(source, source.agent, store),
         macros.k,
         macros.min_length,
         macros.max_length,
@@ -131,6 +127,19 @@ def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> Acti
             f"only {len(found.macros)} of {macros.k} macros were found in the play of {own.env_id}; play more"
         )
     return found
+
+
+def _recorded(source: Play, agent: Trial, store: Store) -> list[list[int]]:
+    """Play of a trained agent, kept: other numbers of macros are mined from the same, also when the agent is gone."""
+    file = store.play_file(f"{trial_id(agent)}-{source.steps}-{source.epsilon:g}")
+
+    def make(partial: Path) -> None:
+        seed = agent.seeds[0]
+        run = load_run(store.run_dir_of(trial_id(agent), seed))
+        partial.write_text(json.dumps(play(run, source.steps, source.epsilon, seed)))
+
+    _once(file, make)
+    return read_json(file)
 
 
 def _once(file: Path, make: Any) -> None:

@@ -13,7 +13,7 @@ def cells(scale: Scale) -> list[Cell]:
     if scale == "smoke":
         return number_of_macros(setting(scale, ("Breakout",)), (32, 256))
     if scale == "laptop":
-        return _with_credit(number_of_macros(setting(scale, ("Breakout",)), (32, 128, 512, 1024)))
+        return _with_credit(number_of_macros(setting(scale, ("Breakout",)), (32, 256, 1024)))
     return _with_credit(number_of_macros(setting(scale, tuple(TITLES)), KS))
 
 

@@ -12,7 +12,9 @@ CHANCES = (0.0, 0.25, 0.5, 0.75)
 def cells(scale: Scale) -> list[Cell]:
     if scale == "smoke":
         return noisy_macros(setting(scale, ("Breakout",)), (0.0, 0.75))
-    return noisy_macros(setting(scale, ("Breakout",) if scale == "laptop" else tuple(TITLES)), CHANCES)
+    if scale == "laptop":
+        return noisy_macros(setting(scale, ("Breakout",)), (0.0, 0.5, 0.75))
+    return noisy_macros(setting(scale, tuple(TITLES)), CHANCES)
 
 
 EXPERIMENT = Experiment(

@@ -23,7 +23,7 @@ QUICK = {
     "learning_rate": 5e-4,
     "hidden": 128,
 }
-"""A quarter of Rainbow's updates with twice the batch; a tenth of an hour per run on one core."""
+"""A quarter of Rainbow's updates with twice the batch; three seeds at once take three minutes of one core for 150,000 frames."""
 
 
 def setting(scale: Scale, games: tuple[str, ...] = tuple(TITLES)) -> Setting:
@@ -42,12 +42,12 @@ def setting(scale: Scale, games: tuple[str, ...] = tuple(TITLES)) -> Setting:
     if scale == "laptop":
         overrides = options(
             **QUICK,
-            epsilon_decay_steps=100_000,
+            epsilon_decay_steps=50_000,
             log_every_frames=15_000,
             eval_every_frames=30_000,
-            checkpoint_every_frames=150_000,
+            checkpoint_every_frames=75_000,
         )
-        return Setting(named, 300_000, (0, 1, 2), "minatar", overrides, True)
+        return Setting(named, 150_000, (0, 1, 2), "minatar", overrides, True)
     swept = SWEEPS["paper-atari"]
     return Setting(
         named,

@@ -76,6 +76,9 @@ class Store:
     def macro_file(self, macro_id: str) -> Path:
         return self._file("macros", f"{macro_id}.json")
 
+    def play_file(self, play_id: str) -> Path:
+        return self._file("plays", f"{play_id}.json")
+
     def bundle_file(self, trial_id: str) -> Path:
         return self._file("bundles", f"{trial_id}.safetensors")
 
