@@ -151,6 +151,8 @@ def _check_noise(store_path, record):
     """Two mined macros beside three primitives, in a file that the store keeps."""
     assert record["actions"] == 5 and record["k"] == 2 and record["noise"] == 0.5
     assert (store_path / record["config"]["macros"]).exists()
+    (play,) = (store_path / "plays").iterdir()  # kept, so that other macros can be mined from it later
+    assert {action for episode in json.loads(play.read_text()) for action in episode} <= {0, 1, 2}
 
 
 def test_the_plan_says_what_is_left(new_store):
