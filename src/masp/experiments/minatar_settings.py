@@ -23,7 +23,7 @@ QUICK = {
     "learning_rate": 5e-4,
     "hidden": 128,
 }
-"""A quarter of Rainbow's updates with twice the batch; three seeds at once take three minutes of one core for 150,000 frames."""
+"""A quarter of Rainbow's updates with twice the batch; three seeds of 150,000 frames take minutes of one core."""
 
 
 def setting(scale: Scale, games: tuple[str, ...] = tuple(TITLES)) -> Setting:
