@@ -18,9 +18,9 @@ from masp.analysis.figures import COLOURS
 from masp.experiments.store import Store
 
 FAMILIES = {
-    # figure: (environments, curve, what it is called, number of mined macros)
-    "minigrid": (("DoorKey-8x8", "FourRooms", "LockedRoom", "ObstructedMaze-Full-v1"), "success", "success", (None,)),
-    "minatar": (("minatar-breakout",), "return", "return", (None, 32)),
+    # figure: (environments, curve, number of mined macros, frames)
+    "minigrid": (("DoorKey-8x8", "FourRooms", "LockedRoom", "ObstructedMaze-Full-v1"), "success", (None,), 500_000),
+    "minatar": (("minatar-breakout",), "return", (None, 32), 150_000),
 }
 VARIANTS = ("rainbow", "macros", "masp")
 RANDOM_BREAKOUT = 1.5
@@ -28,8 +28,13 @@ RANDOM_BREAKOUT = 1.5
 
 
 def from_store(family: str, store: str) -> None:
-    tasks, curve, name, numbers = FAMILIES[family]
-    records = [record for record in Store(store).records().values() if record["k"] in numbers and not record["noise"]]
+    tasks, curve, numbers, frames = FAMILIES[family]
+    records = [
+        record
+        for record in Store(store).records().values()
+        if record["k"] in numbers and not record["noise"] and record["config"]["frames"] == frames
+        if not record["config"].get("intra_option")
+    ]
     width = 3.25 * len(tasks) if len(tasks) > 1 else 5.0
     figure, panels = plt.subplots(1, len(tasks), figsize=(width, 3.2), sharey=True, layout="constrained", squeeze=False)
     for axes, task in zip(panels[0], tasks, strict=True):
@@ -46,7 +51,7 @@ def from_store(family: str, store: str) -> None:
         axes.grid(alpha=0.3)
     if curve == "success":
         panels[0, 0].set_ylim(-0.03, 1.03)
-    panels[0, 0].set_ylabel(f"{name} in evaluation")
+    panels[0, 0].set_ylabel(f"{curve} in evaluation")
     panels[0, 0].legend(frameon=False)
     figure.savefig(Path(__file__).with_name(f"{family}-curves.png"), dpi=110)
 

@@ -116,7 +116,7 @@ class SimilarityConfig:
     """Adam, because the meta-gradient carries the factor learning rate x weight and plain SGD does not move."""
     held_out: Literal["separate", "next"] = "next"
     """Data of the meta-objective: a second sample (Algorithm 1), or the next update's batch, which costs less and
-    finds groups better (docs/performance.md)."""
+    finds groups about as well (docs/performance.md)."""
     meta_period_updates: int = 8
     """Updates per meta-update; 1 costs most and needs the fewest frames (docs/performance.md)."""
     trace_length: int = 1

@@ -1,4 +1,4 @@
-"""Play a trained agent greedily and report its score.
+"""Play a trained agent, greedily but for its `--eval-epsilon`, and report its score.
 
 masp eval runs/planted-grid-masp-0 --episodes 100
 masp eval runs/planted-grid-masp-0 --video episode.gif

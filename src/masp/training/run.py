@@ -46,7 +46,7 @@ class Run:
         return Bundle(self.actions, self.similarity)
 
     def evaluate(self, episodes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Returns and steps of so many episodes, played greedily, without noise."""
+        """Returns and steps of so many episodes, played without noise and greedily but for `eval_epsilon`."""
         loop = make_loop(self.config, self.actions)
         try:
             played = loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
