@@ -172,6 +172,13 @@ def test_whole_numbers_serve_as_floats():
     assert config.agent.gamma == 1.0 and isinstance(config.agent.gamma, float)
 
 
+def test_whole_floats_serve_as_whole_numbers():
+    """1e5 is how one writes it in Python; a run directory must be readable afterwards."""
+    config = TrainConfig(env="x", frames=1e5)
+    assert config.frames == 100_000 and isinstance(config.frames, int)
+    assert from_flat(to_flat(config)) == config
+
+
 @given(st.integers(1, 200), st.integers(1, 200))
 def test_iterations_keep_steps_per_update_exactly(num_envs, steps_per_update):
     config = replace(CONFIG, num_envs=num_envs, steps_per_update=steps_per_update)

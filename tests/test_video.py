@@ -64,11 +64,12 @@ def test_vectors_are_bars():
     assert lit[:32, 0].sum() == 31 and not lit[:32, 8].any()  # up, and down
 
 
-def test_minigrid_is_drawn_by_minigrid():
-    cells = np.zeros((7, 7, 4), np.uint8)
+@pytest.mark.parametrize(("kind", "planes"), [("minigrid", 4), ("minigrid-mission", 5)])
+def test_minigrid_is_drawn_by_minigrid(kind, planes):
+    cells = np.zeros((7, 7, planes), np.uint8)
     cells[..., 0] = 1
     cells[3, 3, :3] = (8, 1, 0)  # a goal, green
-    drawn = picture(cells, "minigrid")
+    drawn = picture(cells, kind)
     assert drawn.shape == (7 * 24, 7 * 24, 3)
     middle = drawn[3 * 24 + 12, 3 * 24 + 12].astype(int)
     assert middle[1] > middle[0] + 50 and middle[1] > middle[2] + 50

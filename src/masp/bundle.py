@@ -28,6 +28,8 @@ def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     """Write it; an existing file is replaced whole or not at all."""
     partial = Path(path).with_name(Path(path).name + ".partial")
     metadata = {"format": FORMAT, "version": VERSION, "actions": json.dumps(bundle.actions.to_json())}
+    if not partial.parent.is_dir():
+        raise UserError(f"{path}: there is no such folder to write to")
     save_file({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, partial, metadata)
     partial.replace(path)
 

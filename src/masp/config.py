@@ -306,6 +306,8 @@ def _require(config: Any, low: float | None, high: float | None, *names: str, op
             bounds = f"above {low}" if open_below else f"at least {low}"
             bounds += "" if high is None else f" and at most {high}"
             raise UserError(f"{name} must be {bounds}, got {value}")
+        if whole[name] is int:
+            object.__setattr__(config, name, int(value))  # 1e5 in Python is a float
 
 
 def _require_choices(config: Any) -> None:

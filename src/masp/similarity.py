@@ -82,9 +82,9 @@ def start(kind: Start, sequences: Sequence[Sequence[int]], value: float, key: Ar
     """[A, A] the similarity before anything was learned, or factors [A, rank] of it.
 
     Args:
-      kind: `constant`: every pair is `value` alike; `random`: uniform in [0, 2 * value]; `overlap`: normalised longest
-        common subsequence of the primitives, times `value` off the diagonal; `identity`: nothing is alike, which the
-        meta-gradient cannot leave (it has the factor I - P): only for frozen use.
+      kind: `constant`: every pair is `value` alike; `random`: the mean of two draws from [0, 2 * value]; `overlap`:
+        normalised longest common subsequence of the primitives, times `value` off the diagonal; `identity`: nothing is
+        alike, which the meta-gradient cannot leave (it has the factor I - P): only for frozen use.
       sequences: the primitives of every action.
     """
     count = len(sequences)

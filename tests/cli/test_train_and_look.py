@@ -53,6 +53,16 @@ def test_eval_with_a_video(run_dir, tmp_path, capsys):
     assert "there is no such directory" in capsys.readouterr().err
 
 
+def test_folders_that_are_not_there_get_one_line(run_dir, tmp_path, capsys):
+    assert main(["similarity", "export", str(run_dir), "--out", str(tmp_path / "nowhere" / "b")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    file = tmp_path / "file"
+    file.touch()
+    assert main(["demo", "--out", str(file)]) == 2
+    error = capsys.readouterr().err
+    assert str(file) in error and error.count("\n") == 1
+
+
 def test_similarity_show_and_export(run_dir, tmp_path, capsys):
     assert main(["similarity", "show", str(run_dir), "--json", "--png", str(tmp_path / "map.png")]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -116,6 +116,13 @@ def test_without_results_the_table_has_the_papers_figures(name, tmp_path, capsys
         assert "paper " in text
 
 
+def test_a_larger_scale_that_was_only_begun_is_not_shown(store, capsys):
+    Store(store).write_plan("planted", "paper", plan_data(plan(experiment("planted"), "paper")))
+    assert main(["table", "planted", "--store", str(store)]) == 0
+    text = capsys.readouterr().out
+    assert "scale smoke" in text and "of fewer than 5 seeds" in text
+
+
 def test_a_changed_definition_is_said(store, capsys):
     data = json.loads((store / "plans" / "planted-smoke.json").read_text())
     data["cells"].pop()

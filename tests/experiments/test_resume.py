@@ -10,7 +10,7 @@ from tiny_experiment import BASE
 from masp.config import replace, to_flat
 from masp.experiments.identity import config_of
 from masp.experiments.resume import all_finished, make_resumable
-from masp.training.run_dir import RunDir, read_json
+from masp.training.run_dir import MetricsWriter, RunDir, read_json
 
 
 @pytest.fixture
@@ -79,17 +79,23 @@ def test_folders_may_have_changed_settings_not(runs, configs):
     }
 
 
-def test_rows_survive_a_kill_while_they_are_rewritten(runs, configs):
-    """Training empties the metrics file and writes the kept rows again; a copy has them meanwhile."""
-    make_resumable(runs, configs)
-    write_rows(runs[0], [100])  # killed after the first row
-    make_resumable(runs, configs)
-    assert [row["frames"] for row in runs[0].read_metrics()] == [100, 200]
+def test_rows_after_the_last_checkpoint_go_and_the_others_stay(runs):
+    """Whoever is killed while rows are dropped has either all of them or those that stay."""
+    MetricsWriter(runs[0], 100, tensorboard=False).close()
+    assert [row["frames"] for row in runs[0].read_metrics()] == [100]
+    assert runs[0].metrics_csv.read_text().splitlines() == ["frames,eval_return", "100,1.0"]
 
 
-def test_a_torn_row_is_dropped(runs, configs):
+def test_a_new_start_keeps_no_row_of_an_abandoned_attempt(runs):
+    writer = MetricsWriter(runs[0], None, tensorboard=False)
+    writer.write({"frames": 150, "eval_return": 1.5})
+    writer.close()
+    assert [row["frames"] for row in runs[0].read_metrics()] == [150]
+
+
+def test_a_torn_row_is_dropped(runs):
     write_rows(runs[0], [100, 200, 300], end="")
     text = runs[0].metrics_jsonl.read_text()
     runs[0].metrics_jsonl.write_text(text[:-5])
-    make_resumable(runs, configs)
+    MetricsWriter(runs[0], 300, tensorboard=False).close()
     assert [row["frames"] for row in runs[0].read_metrics()] == [100, 200]

@@ -162,6 +162,21 @@ def test_macros_that_do_not_fit_are_refused(tiny_config, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_frames_that_are_all_warm_up_are_refused(tiny_config, tmp_path):
+    with pytest.raises(UserError, match="all of 240 frames would be played before learning begins"):
+        train(replace(tiny_config, min_replay_steps=300, out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
+
+
+def test_learning_waits_for_something_to_learn_from(tiny_config, tmp_path):
+    """Three steps of each environment close no window of three decisions of up to four steps."""
+    changes = {"env_options": ("size=4", "sequences=6", "max_steps=30"), "n_step": 3, "min_replay_steps": 0}
+    out = tmp_path / "run"
+    train(replace(tiny_config, frames=60, **changes, out=str(out)))
+    for name, values in load_file(out / "policy.safetensors").items():
+        assert np.isfinite(values).all(), name
+
+
 def test_crossing_of_periods():
     assert train_module._crossed(99, 100, 100) and train_module._crossed(99, 301, 100)
     assert not train_module._crossed(100, 199, 100) and not train_module._crossed(0, 500, 0)

@@ -42,7 +42,7 @@ def _filmed_env(run: Run) -> PlayerEnv:
 
 def _scenes(run: Run, env: PlayerEnv, seed: int) -> Iterator[Scene]:
     score = 0.0
-    for number, tick in enumerate(play(run, env, seed)):
+    for number, tick in enumerate(play(run, env, seed, run.config.eval_epsilon)):
         drawn = _drawn(env)
         if drawn is None:
             drawn = picture(tick.step.observation[0], env.info.observation_kind)

@@ -26,7 +26,7 @@ COLOURS = np.array(
 
 def picture(observation: np.ndarray, kind: ObservationKind) -> np.ndarray:
     """[H, W, 3] uint8."""
-    draw = {"image": _image, "planes": _planes, "minigrid": _cells, "vector": _bars}[kind]
+    draw = {"image": _image, "planes": _planes, "minigrid": _cells, "minigrid-mission": _cells, "vector": _bars}[kind]
     return draw(observation)
 
 

@@ -14,6 +14,8 @@ from masp.analysis.tables import Table, TableCell
 
 Format = Literal["text", "markdown", "latex"]
 LEGEND = "[95 % bootstrap interval over seeds]"
+FEW = 5
+"""Seeds below which the bootstrap interval of a mean is hardly one: of three seeds it is their smallest and largest."""
 
 
 def render(table: Table, form: Format = "text") -> str:
@@ -55,6 +57,10 @@ def footnotes(table: Table) -> list[str]:
         frames = sorted({cell.frames for cell in run})
         commits = sorted({commit for cell in run for commit in cell.commits})
         lines.append(f"seeds per cell: {_span(seeds)}; frames per seed: {_span(frames)}; commit: {', '.join(commits)}")
+        if any(1 < count < FEW for count in seeds):
+            lines.append(
+                f"of fewer than {FEW} seeds an interval is little more than their range and covers less than it says"
+            )
         swept = [cell for cell in run if cell.chosen]
         if swept:
             lines.append("penalty weight (and meta-learning rate) chosen per cell on other seeds: " + _choices(table))

@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def run(quick: bool = False) -> dict[str, Any]:
     """Both networks at all sizes; `quick` to see that it works."""
     keep_freed_memory()
-    turns, updates = (3, 8) if quick else (9, 24)
+    turns, updates = (3, 8) if quick else (7, 16)
     figures: dict[str, Any] = {"turns": turns, "updates_per_turn": updates, "rank": RANK}
     for network in ("planes",) if quick else NETWORKS:
         preset, shape, dtype = NETWORKS[network]

@@ -65,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
         sys.stderr.close()
         return 1
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+        if error.filename is None:
+            raise  # not about a path that somebody gave
+        print(f"masp {name}: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
 
 
 def _top_parser() -> Parser:

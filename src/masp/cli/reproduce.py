@@ -68,8 +68,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
     require_installed(planned)
     where = Where(jobs, args.ray, args.cpus_per_trial, args.gpus_per_trial)
-    failed = reproduce(planned, store, where, f"masp reproduce {args.name} --scale {args.scale}")
+    failed = reproduce(planned, store, where, _command(args))
     return _finish(args, store, failed)
+
+
+def _command(args: argparse.Namespace) -> str:
+    """What was asked for, as records keep it; folders of this machine mean nothing elsewhere."""
+    only = f" --only '{args.only}'" if args.only else ""
+    return f"masp reproduce {args.name} --scale {args.scale}{only}{' --human DIR' if args.human else ''}"
 
 
 def describe(figures: dict[str, Any]) -> str:

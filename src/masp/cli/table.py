@@ -57,7 +57,7 @@ def stored_table(store: Any, name: str, scale: str | None, judged: str | None = 
     if data is None:
         data = plan_data(plan(experiment(name), scale or "paper"))  # type: ignore[arg-type]
         notes.append(f"nothing was run yet: masp reproduce {name} --scale smoke")
-    elif data != plan_data(plan(experiment(name), data["scale"])):
+    elif not data.get("human") and data != plan_data(plan(experiment(name), data["scale"])):
         notes.append(f"the definition of {name} has changed since; the table shows what was run")
     notes += paper_remarks(data["paper_table"])
     notes += [f"{where}: {reason}" for where, reason in store.problems.items()]
@@ -65,11 +65,11 @@ def stored_table(store: Any, name: str, scale: str | None, judged: str | None = 
 
 
 def _stored_plan(store: Any, name: str, scale: str | None) -> dict[str, Any] | None:
-    for candidate in [scale] if scale else reversed(SCALES):
-        data: dict[str, Any] | None = store.read_plan(name, candidate)
-        if data is not None:
-            return data
-    return None
+    plans = [store.read_plan(name, candidate) for candidate in ([scale] if scale else reversed(SCALES))]
+    known = [plan for plan in plans if plan is not None]
+    finished = {trial for trial, _ in store.records()}
+    shown = [plan for plan in known if any(cell["trial"] in finished for cell in plan["cells"])]
+    return next(iter(shown + known), None)
 
 
 def figures(store: Any, table: Any, folder: str) -> list[Path]:

@@ -19,11 +19,11 @@ from masp.actions import ActionSet
 from masp.analysis.figures import learning_curves
 from masp.analysis.statistics import bootstrap_interval
 from masp.config import TrainConfig, replace
-from masp.environments import is_jax, make_env
+from masp.environments import make_env
 from masp.presets import from_preset
 from masp.training.history import read_history
 from masp.training.run_dir import RunDir
-from masp.training.train import train, train_seeds
+from masp.training.train import train_runs
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,10 @@ def run_arm(name: str, arm: str, variant: str, seeds: int, out: Path) -> list[Ru
     """The runs of one arm; trained now, or as they are there."""
     config = config_of(name, arm, variant, out)
     runs = [RunDir(Path(config.out) / f"seed-{seed}") for seed in range(seeds)]
-    together = seeds > 1 and is_jax(make_env(config.env, config.env_options))  # then all seeds are one program
-    for seed, run in enumerate(runs):
-        if not run.finished and not together:
-            train(replace(config, seed=seed, out=str(run.path)))
-    if together and not all(run.finished for run in runs):
-        train_seeds(config, list(range(seeds)))
+    missing = [(seed, run) for seed, run in enumerate(runs) if not run.finished]
+    if missing:
+        begun = any(run.config_file.exists() for _, run in missing)
+        train_runs([replace(config, seed=seed, out=str(run.path)) for seed, run in missing], resume=begun)
     return runs
 
 

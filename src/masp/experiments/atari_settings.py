@@ -39,7 +39,8 @@ QUICK = {
 """For images of 42 x 42: an update takes a tenth of the time, and learning shows within 100,000 frames.
 
 The run is short, so meta-steps are more frequent than in the preset. No action is sticky, and a game that need not
-share its actions with another has its own few: with all 18, sticky, so short a run learned nothing (docs/atari.md)."""
+share its actions with another or with people has its own few: with all 18, sticky, a short run learned nothing
+(docs/atari.md)."""
 
 
 def games() -> list[str]:
@@ -80,11 +81,11 @@ def setting(scale: Scale, names: Sequence[str], human: str = "") -> Setting:
             log_every_frames=10_000,
             eval_every_frames=20_000,
             eval_episodes=16,
-            checkpoint_every_frames=40_000,
+            checkpoint_every_frames=30_000,
         )
-        easier = ("size=42", "sticky=0") + (("full_actions=false",) if len(named) == 1 else ())
+        easier = ("size=42", "sticky=0") + (("full_actions=false",) if len(named) == 1 and not human else ())
         play = human_play(human)
-        return Setting(named, 80_000, (0, 1, 2), "atari", overrides, env_options=easier, human=play)
+        return Setting(named, 60_000, (0, 1, 2), "atari", overrides, env_options=easier, human=play)
     swept = SWEEPS["paper-atari"]
     return Setting(
         named,
@@ -102,7 +103,7 @@ def setting(scale: Scale, names: Sequence[str], human: str = "") -> Setting:
 
 NOTES: dict[Scale, str] = {
     "smoke": "1,000 steps of a tiny network: shows that it runs, compares nothing",
-    "laptop": "80,000 frames of 42 x 42, no sticky actions, where the paper has 2 billion of 84 x 84; "
+    "laptop": "60,000 frames of 42 x 42, no sticky actions, where the paper has 2 billion of 84 x 84; "
     "macros of a Rainbow agent's play",
     "paper": "5 seeds, the paper names no number; games without human play: macros of a Rainbow agent's play",
 }

@@ -131,7 +131,7 @@ def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> Acti
 
 def _recorded(source: Play, agent: Trial, store: Store) -> list[list[int]]:
     """Play of a trained agent, kept: other numbers of macros are mined from the same, also when the agent is gone."""
-    file = store.play_file(f"{trial_id(agent)}-{source.steps}-{source.epsilon:g}")
+    file = store.play_file(f"{trial_id(agent)}-{agent.seeds[0]}-{source.steps}-{source.epsilon:g}")
 
     def make(partial: Path) -> None:
         seed = agent.seeds[0]

@@ -44,6 +44,8 @@ class Plan:
     cells: tuple[Cell, ...]
     units: tuple[Unit, ...]
     """Every unit comes after those that it needs."""
+    human: bool = False
+    """Whether macros come from people's play, where there is some."""
 
     @property
     def trials(self) -> int:
@@ -70,7 +72,7 @@ def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[s
     for cell in cells:
         if not only or cell.column in only:
             _add(units, cell.trial, " ".join((*cell.row, cell.column)))
-    return Plan(experiment, scale, cells, tuple(_first_seeds_first(list(units.values()))))
+    return Plan(experiment, scale, cells, tuple(_first_seeds_first(list(units.values()))), bool(human))
 
 
 def _first_seeds_first(units: list[Unit]) -> list[Unit]:

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from masp.errors import UserError
+from masp.experiments import provenance
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
 from masp.experiments.work import Outcome, run_unit
@@ -69,6 +70,7 @@ def _run(unit: str, store_path: str, command: str) -> str:
     """One unit in a Ray worker; words go in and out, so that driver and workers share no classes."""
     from masp.experiments.compilation import keep_compiled_programs
 
+    provenance.commit()  # of the source that runs here, not of what it may be when a unit ends
     store = _store(store_path)
     keep_compiled_programs(store)
     outcome = run_unit(unit_from_json(json.loads(unit)), store, command)

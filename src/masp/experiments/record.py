@@ -22,8 +22,6 @@ class Context:
     chosen: dict[str, float]
     """Settings that a sweep chose."""
     command: str
-    started: float
-    """Seconds since the epoch."""
 
 
 def make_record(unit: Unit, config: TrainConfig, run: RunDir, context: Context, store: Store) -> Record:
@@ -37,7 +35,7 @@ def make_record(unit: Unit, config: TrainConfig, run: RunDir, context: Context, 
         **_setting(unit, config, run, context, store),
         **_figures(rows),
         "frames_per_second": _speed(rows, len(unit.seeds)),
-        "seconds": round(time.time() - context.started, 1),
+        "seconds": _seconds(rows),
         "seeds_together": list(unit.seeds),
         "run": str(run.path.relative_to(store.path)),
         "commit": provenance.commit(),
@@ -83,6 +81,12 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "curve_return": [row["eval_return"] for row in evaluated],
         "curve_success": [row["eval_success"] for row in evaluated],
     }
+
+
+def _seconds(rows: list[dict[str, Any]]) -> float:
+    """Of training with its evaluations, of all parts of a run that was stopped and went on."""
+    ends = [a["seconds"] for a, b in itertools.pairwise(rows) if b["seconds"] < a["seconds"]]
+    return round(sum(ends) + rows[-1]["seconds"], 1)
 
 
 def _speed(rows: list[dict[str, Any]], seeds: int) -> float | None:

@@ -11,7 +11,7 @@ from masp.experiments.display import Display
 from masp.experiments.estimate import seconds_of, speeds_of, total_seconds
 from masp.experiments.executors import Executor, InProcess, Processes
 from masp.experiments.identity import trial_id
-from masp.experiments.plan import Plan, Unit
+from masp.experiments.plan import Plan
 from masp.experiments.runner import run_units
 from masp.experiments.store import Store
 
@@ -65,6 +65,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "paper_table": experiment.paper_table,
         "kind": experiment.kind,
         "note": (experiment.notes or {}).get(plan.scale, ""),
+        **({"human": True} if plan.human else {}),
         "cells": [
             {
                 "row": list(cell.row),
@@ -119,9 +120,3 @@ def _executor(where: Where, store: Store, command: str, display: Display) -> Exe
 
     keep_compiled_programs(store)
     return InProcess(store, command, display.progress)
-
-
-def unfinished(plan: Plan, store: Store) -> list[Unit]:
-    """Units without records."""
-    store.records()
-    return [unit for unit in plan.units if not store.finished(unit.trial_id, unit.seeds)]

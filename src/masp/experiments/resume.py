@@ -6,11 +6,9 @@ usable: all seeds of a unit go on from checkpoints of the same tick, or all star
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import safetensors
 
@@ -32,7 +30,6 @@ def make_resumable(runs: Sequence[RunDir], configs: Sequence[TrainConfig]) -> bo
         elif run.path.exists():
             run.summary_file.unlink(missing_ok=True)  # written again when all seeds are done
             _refresh_config(run, config)
-            _mend_metrics(run)
     ticks = [_tick(run.checkpoint_file) for run in runs]
     if len(set(ticks)) > 1:  # killed while checkpoints were written
         for run in runs:
@@ -54,24 +51,3 @@ def _tick(checkpoint: Path) -> int | None:
             return int(file.get_tensor(".agent.tick"))
     except (OSError, safetensors.SafetensorError):
         return None
-
-
-def _mend_metrics(run: RunDir) -> None:
-    """Rows are rewritten when training resumes; a kill during that must not lose them, so a copy is kept."""
-    copy = run.path / "metrics.kept.jsonl"
-    rows = {row["frames"]: row for file in (copy, run.metrics_jsonl) for row in _whole_rows(file)}
-    text = "".join(json.dumps(rows[frames]) + "\n" for frames in sorted(rows))
-    for file in (copy, run.metrics_jsonl):
-        partial = file.with_name(file.name + ".partial")
-        partial.write_text(text)
-        partial.replace(file)
-
-
-def _whole_rows(file: Path) -> list[dict[str, Any]]:
-    rows = []
-    for line in file.read_text().splitlines() if file.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
-    return rows

@@ -56,7 +56,10 @@ SWEPT = ("penalty_weight", "meta_learning_rate")
 
 @dataclass(frozen=True)
 class Sweep:
-    """Settings to choose from, on seeds of their own: the reported seeds play no part in the choice."""
+    """Settings to choose from, on seeds of their own: the reported seeds play no part in the choice.
+
+    But a similarity that is taken over comes from the source's first seeds, for candidates as for the first reported.
+    """
 
     penalty_weight: tuple[float, ...]
     meta_learning_rate: tuple[float, ...] = ()

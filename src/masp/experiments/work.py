@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +31,10 @@ class Outcome:
 
 def run_unit(unit: Unit, store: Store, command: str, report: Report | None = None) -> Outcome:
     """Train the unit unless it is finished or another process has it; never raises for what a trial does wrong."""
-    claim = claims.take(store.work / "claims" / unit.id)
+    try:
+        claim = claims.take(store.work / "claims" / unit.id)
+    except OSError as error:
+        return Outcome(unit.id, "failed", f"the store cannot be written, or knows no hard links: {error}")
     if claim is None:
         return Outcome(unit.id, "busy")
 
@@ -66,7 +68,6 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
     from masp.training.run_dir import RunDir
     from masp.training.train import train_runs
 
-    started = time.time()
     tell({"frames": 0, "total": unit.trial.frames, "doing": "preparing"})
     folders = {seed: store.run_dir(unit.id, seed) for seed in unit.seeds}
     configs = [
@@ -79,7 +80,7 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
         train_runs(configs, resume, lambda frames, total, row: tell(_progress(frames, total, row)))
     for seed, run in zip(unit.seeds, runs, strict=True):
         keep_bundle(unit.trial, unit.trial_id, seed, run, store)
-    context = Context(chosen_settings(unit.trial, store), command, started)
+    context = Context(chosen_settings(unit.trial, store), command)
     store.append([make_record(unit, config, run, context, store) for config, run in zip(configs, runs, strict=True)])
     for run in runs:
         run.checkpoint_file.unlink(missing_ok=True)  # large, and of no use to a finished run

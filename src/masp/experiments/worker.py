@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 
+from masp.experiments import provenance
 from masp.experiments.compilation import keep_compiled_programs
 from masp.experiments.plan import unit_from_json
 from masp.experiments.store import Store
@@ -26,6 +27,7 @@ def main() -> None:
     os.dup2(2, 1)
     lines: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(lines,), daemon=True).start()
+    provenance.commit()  # of the source that runs here, not of what it may be when a unit ends
     store = Store(store_path)
     keep_compiled_programs(store)
     while True:

@@ -16,12 +16,12 @@ from masp.errors import UserError
 State = TypeVar("State")
 
 
-def save(path: Path, state: Any, metadata: dict[str, str] | None = None) -> None:
+def save(path: Path, state: Any) -> None:
     """Write every array of `state` under its path in the record; durable once this returns."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     arrays = {jax.tree_util.keystr(where): np.asarray(leaf, order="C") for where, leaf in leaves}
     partial = path.with_name(path.name + ".partial")
-    save_file(arrays, partial, metadata)
+    save_file(arrays, partial)
     with open(partial, "rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)
@@ -51,9 +51,3 @@ def load(path: Path, like: State, any_shape: str = "") -> State:
             )
         restored.append(arrays[name])
     return jax.tree_util.tree_unflatten(structure, restored)
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """The words saved beside the arrays."""
-    with safetensors.safe_open(path, "np") as file:
-        return file.metadata() or {}

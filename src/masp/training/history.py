@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from masp.actions import ActionSet
+from masp.training.run_dir import read_lines, replace_text
 
 
 class MacroHistory:
@@ -24,7 +25,7 @@ class MacroHistory:
         """Begin with `actions`; or go on, without the rounds after `keep_to_frames`, which were never checkpointed."""
         self._path, self.actions = path, actions
         kept = [] if keep_to_frames is None else [row for row in read_history(path) if row["frames"] <= keep_to_frames]
-        self._path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+        replace_text(self._path, "".join(json.dumps(row) + "\n" for row in kept))
         if kept:
             self.actions = ActionSet.from_json(kept[-1]["actions"], str(path))
         else:
@@ -39,4 +40,4 @@ class MacroHistory:
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """All rounds so far; none where macros stay."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return read_lines(path)

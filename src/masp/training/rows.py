@@ -25,9 +25,11 @@ def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
 
 
 def true_groups(agent: Agent) -> np.ndarray | None:
-    """[A] the group of every action, where the task was made with groups and is played with its own macros."""
+    """[A] the group of every action, where the task was made with some and is played with its own macros."""
     replaced = agent.actions != agent.info.actions or agent.config.mine_every_frames
-    return None if replaced else agent.info.groups
+    groups = agent.info.groups
+    # Where all are alike, or no two, there is nothing to find.
+    return None if replaced or groups is None or len(np.unique(groups)) in (1, len(groups)) else groups
 
 
 def effects_row(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import json
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,7 @@ class RunDir:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All rows so far."""
-        if not self.metrics_jsonl.exists():
-            return []
-        return [json.loads(line) for line in self.metrics_jsonl.read_text().splitlines()]
+        return read_lines(self.metrics_jsonl)
 
 
 class MetricsWriter:
@@ -79,7 +78,8 @@ class MetricsWriter:
         """Rows after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
         kept = run.read_metrics() if keep_to_frames is not None else []
         kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
-        self._jsonl = open(run.metrics_jsonl, "w")  # noqa: SIM115 - closed by close()
+        replace_text(run.metrics_jsonl, "".join(json.dumps(row) + "\n" for row in kept))
+        self._jsonl = open(run.metrics_jsonl, "a")  # noqa: SIM115 - closed by close()
         self._csv_file = open(run.metrics_csv, "w", newline="")  # noqa: SIM115
         self._csv: csv.DictWriter[str] | None = None
         self._board: Any = None
@@ -88,26 +88,26 @@ class MetricsWriter:
 
             self._board = SummaryWriter(str(run.path / "tensorboard"))
         for row in kept:
-            self._append(row)
+            self._append_csv(row)
 
     def write(self, row: dict[str, Any]) -> None:
         """One row, on disk when this returns."""
-        self._append(row)
+        self._append_csv(row)
+        self._jsonl.write(json.dumps(row) + "\n")
+        self._jsonl.flush()
         if self._board is not None:
             for name, value in row.items():
                 if isinstance(value, (int, float)):
                     self._board.add_scalar(name, value, row["frames"])
             self._board.flush()
 
-    def _append(self, row: dict[str, Any]) -> None:
+    def _append_csv(self, row: dict[str, Any]) -> None:
         figures = {name: value for name, value in row.items() if not isinstance(value, list)}
         if self._csv is None:
             self._csv = csv.DictWriter(self._csv_file, list(figures))
             self._csv.writeheader()
         self._csv.writerow(figures)
         self._csv_file.flush()
-        self._jsonl.write(json.dumps(row) + "\n")
-        self._jsonl.flush()
 
     def close(self) -> None:
         self._jsonl.close()
@@ -118,9 +118,20 @@ class MetricsWriter:
 
 def write_json(path: Path, data: Any) -> None:
     """Replace the file whole."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(data, indent=1) + "\n")
+    replace_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace the file whole; of several processes that do so at once, one wins."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    partial.write_text(text)
     partial.replace(path)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines, without a last one that a kill has torn; none where there is no file."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def read_json(path: Path) -> Any:

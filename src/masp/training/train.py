@@ -106,6 +106,7 @@ class _Session:
         self._agent: Agent = self._loop.agent
         self._runs = [RunDir(config.out) for config in configs]
         self._agent.replay_ticks  # noqa: B018 - raises before anything is written
+        self._require_frames_beyond(self._config.agent.min_replay_steps * self._agent.info.frames_per_step - 1)
         if self._config.mine_every_frames:
             require_macros(self._agent)
         resumed = resume and all(run.checkpoint_file.exists() for run in self._runs)
@@ -135,6 +136,10 @@ class _Session:
             missing = warm_up - int(self._state.agent.tick) * config.num_envs
             steps = config.num_envs * config.ticks_per_iteration
             self._state = self._loop.run(self._state, -(-missing // steps), False)
+        while self._remembers_nothing():
+            self._state = self._loop.run(self._state, 1, False)
+        if not self._runs[0].read_metrics():
+            self._require_frames_beyond(self._frames())
         while self._frames() < config.frames:
             before = self._frames()
             self._advance_to(min(_next_multiple(before, config.log_every_frames), config.frames))
@@ -151,6 +156,18 @@ class _Session:
         self._loop.close()
         for writer in self._writers:
             writer.close()
+
+    def _require_frames_beyond(self, warm_up: int) -> None:
+        if self._config.frames <= warm_up:
+            raise UserError(
+                f"all of {self._config.frames:,} frames would be played before learning begins; "
+                "give more frames, or lower min_replay_steps"
+            )
+
+    def _remembers_nothing(self) -> bool:
+        """Whether a seed has not yet seen the end of any decision, so that there is nothing to draw."""
+        top = np.asarray(self._state.agent.memory.tree[-1])
+        return bool((top.sum(axis=-1) == 0).any())
 
     def _advance_to(self, frames: int) -> None:
         """Train until every seed has played so many frames."""
