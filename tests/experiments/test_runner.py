@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from tiny_experiment import BASE, PLAIN, RICH, TINY
 from tiny_runs import finish, half_way, lines, results, wait_for
 
@@ -40,6 +41,19 @@ def test_a_killed_runner_goes_on_from_its_checkpoint(expected, new_store, start,
     made = (run / "actions.json").stat().st_mtime_ns
     finish(start(store))
     assert (run / "actions.json").stat().st_mtime_ns == made  # resumed, not begun anew
+    assert results(store) == expected
+
+
+def test_a_checkpoint_of_another_version_is_begun_anew(expected, new_store, start):
+    """The settings are the same, the arrays are not."""
+    store = new_store()
+    killed = start(store)
+    wait_for(lambda: half_way(store), killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    (checkpoint,) = store.glob("work/runs/*/seed-*/checkpoint.safetensors")
+    save_file({".agent.tick": np.array(50, np.int32)}, checkpoint)
+    finish(start(store))
     assert results(store) == expected
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from masp.config import replace
+from masp.config import TrainConfig, replace
 from masp.errors import UserError
 from masp.experiments import claims
 from masp.experiments.identity import config_of
@@ -15,6 +16,10 @@ from masp.experiments.plan import Unit
 from masp.experiments.record import Context, make_record
 from masp.experiments.resume import all_finished, make_resumable
 from masp.experiments.store import Store
+
+if TYPE_CHECKING:
+    from masp.training.run_dir import RunDir
+    from masp.training.train import Progress
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -66,7 +71,6 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
 
     from masp.experiments.materials import chosen_settings, keep_bundle, prepare
     from masp.training.run_dir import RunDir
-    from masp.training.train import train_runs
 
     tell({"frames": 0, "total": unit.trial.frames, "doing": "preparing"})
     folders = {seed: store.run_dir(unit.id, seed) for seed in unit.seeds}
@@ -76,8 +80,7 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
     ]
     runs = [RunDir(folder) for folder in folders.values()]
     if not all_finished(runs):
-        resume = make_resumable(runs, configs)
-        train_runs(configs, resume, lambda frames, total, row: tell(_progress(frames, total, row)))
+        _train(configs, runs, lambda frames, total, row: tell(_progress(frames, total, row)))
     for seed, run in zip(unit.seeds, runs, strict=True):
         keep_bundle(unit.trial, unit.trial_id, seed, run, store)
     context = Context(chosen_settings(unit.trial, store), command)
@@ -85,6 +88,19 @@ def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> N
     for run in runs:
         run.checkpoint_file.unlink(missing_ok=True)  # large, and of no use to a finished run
     jax.clear_caches()  # compiled programs of one trial are of no use to the next
+
+
+def _train(configs: list[TrainConfig], runs: list[RunDir], progress: Progress) -> None:
+    """Train to the end, from the last checkpoint if there is one that can be used."""
+    from masp.training.checkpoint import OtherLayoutError
+    from masp.training.train import train_runs
+
+    try:
+        train_runs(configs, make_resumable(runs, configs), progress)
+    except OtherLayoutError:  # the settings are the same, so the package has changed since
+        for run in runs:
+            shutil.rmtree(run.path)
+        train_runs(configs, False, progress)
 
 
 def _progress(frames: int, total: int, row: dict[str, Any]) -> dict[str, Any]:

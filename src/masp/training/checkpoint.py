@@ -16,6 +16,10 @@ from masp.errors import UserError
 State = TypeVar("State")
 
 
+class OtherLayoutError(UserError):
+    """The file holds other arrays than expected: other settings, or another version of the package."""
+
+
 def save(path: Path, state: Any) -> None:
     """Write every array of `state` under its path in the record; durable once this returns."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
@@ -46,8 +50,9 @@ def load(path: Path, like: State, any_shape: str = "") -> State:
         free = bool(any_shape) and name.startswith(any_shape)
         if not fits or not (free or arrays[name].shape == leaf.shape):
             found = "nothing" if name not in arrays else f"{arrays[name].dtype}{arrays[name].shape}"
-            raise UserError(
-                f"{path}: {name} should be {leaf.dtype}{leaf.shape}, found {found}; was it made with other settings?"
+            raise OtherLayoutError(
+                f"{path}: {name} should be {leaf.dtype}{leaf.shape}, found {found}; "
+                "was it made with other settings, or by another version of masp?"
             )
         restored.append(arrays[name])
     return jax.tree_util.tree_unflatten(structure, restored)
