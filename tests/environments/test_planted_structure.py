@@ -82,5 +82,14 @@ def test_opaque_copies_are_primitives_of_their_own():
             opaque.step(state, jnp.asarray(action), jax.random.PRNGKey(1))[0].position,
             known.step(state, jnp.asarray(group), jax.random.PRNGKey(1))[0].position,
         )
-    with pytest.raises(UserError, match="opaque needs copies"):
-        PlantedGrid(sequences=8, opaque=True)
+
+
+def test_macros_of_opaque_copies():
+    """Their primitives are buttons, several of which do the same; the truth knows what they do."""
+    info = PlantedGrid(copies=3, opaque=True, sequences=20).info
+    assert info.actions.num_primitives == 12 and len(info.actions.macros) == 20
+    buttons = PlantedGrid(copies=3).info.groups  # of up, right, down, left
+    moves = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])[buttons]
+    ends = [tuple(moves[list(sequence)].sum(axis=0)) for sequence in info.actions.sequences()]
+    same = np.array([[a == b for b in ends] for a in ends])
+    np.testing.assert_array_equal(info.groups[:, None] == info.groups[None, :], same)

@@ -127,7 +127,8 @@ class PlantedGrid:
 
     `cliff`: who leaves the grid falls, and the episode is over. `pay`: chance that arriving pays. `sequences`: so many
     random sequences of two to four moves as macros, instead of copies of the moves. `opaque`: every copy is a primitive
-    of its own, so that nothing but what it does tells what it is alike to; `rainbow` has them all, too.
+    of its own, so that nothing but what it does tells what it is alike to; `rainbow` has them all, too. Both: macros
+    are sequences of such copies, as where several buttons of a game do the same.
     """
 
     def __init__(
@@ -146,14 +147,12 @@ class PlantedGrid:
         _require("planted-grid", "max_steps", max_steps, 1)
         _require("planted-grid", "pay", pay, 0, 1)
         names, moves = ["up", "right", "down", "left"], np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
-        if sequences:
-            actions, truth = sequence_actions(names, moves, sequences, 4, order_seed)
-        else:
-            actions, truth = aliased_actions(names, copies, order_seed, uneven)
+        actions, truth = aliased_actions(names, copies, order_seed, uneven)
         if opaque:
-            if sequences:
-                raise UserError("planted-grid: opaque needs copies; sequences are made of known moves")
             actions, moves = ActionSet(len(truth), (), actions.names), moves[truth]
+        if sequences:
+            names = actions.names if opaque else names
+            actions, truth = sequence_actions(list(names), moves, sequences, 4, order_seed)
         self._size, self._max_steps, self._cliff, self._pay = size, max_steps, cliff, pay
         self._moves = jnp.asarray(moves)
         self.info = EnvInfo(

@@ -20,6 +20,7 @@ TITLES = {
     "minatar-transfer": "MinAtar, similarity of another game",
     "planted": "tasks with known groups of equivalent actions",
     "structure": "tasks on which telling actions apart should matter",
+    "structure-minatar": "the same question with mined macros in MinAtar",
 }
 NAMES = tuple(TITLES)
 

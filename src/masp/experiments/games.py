@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from masp.analysis.scores import Judged
 from masp.experiments.controls import COMPARED
 from masp.experiments.experiment import Cell
 from masp.experiments.trial import MacroSet, Play, Sweep, Trial
@@ -41,6 +42,8 @@ class Setting:
     """Penalty weights to choose from on other seeds; empty: the preset's."""
     rates: tuple[float, ...] = ()
     """Meta-learning rates to choose from."""
+    judged: Judged = "last"
+    """What the best of them is best at."""
     human: Callable[[str], Play | None] = lambda env: None
     """People's play of an environment, where there is some."""
 
@@ -73,7 +76,7 @@ class Setting:
     def _sweep(self, control: str) -> Sweep | None:
         if not self.weights or control in ("rainbow", "macros"):
             return None
-        return Sweep(self.weights, self.rates if control == "masp" else (), SELECTION_SEEDS)
+        return Sweep(self.weights, self.rates if control == "masp" else (), SELECTION_SEEDS, judged=self.judged)
 
 
 def comparison(setting: Setting, own_macros: bool = False) -> list[Cell]:
