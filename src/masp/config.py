@@ -102,6 +102,9 @@ class SimilarityConfig:
 
     penalty_weight: float = 0.3
     """Weight of the penalty (paper: swept over 0.1-1 on Atari); 0 switches it off."""
+    full_weight_actions: int = 128
+    """With more actions than this, the weight of the penalty and a constant or random start are divided by how many
+    times more there are, so that the pull on each action stays; 0: never (paper)."""
     penalty_form: Literal["row", "literal"] = "row"
     """`row`: rows of the similarity sum to one; `literal`: the paper's equation (collapses, see docs/deviations.md)."""
     similarity_start: Literal["constant", "overlap", "random", "identity"] = "constant"
@@ -141,8 +144,18 @@ class SimilarityConfig:
         """Whether meta-updates happen."""
         return self.active and self.learn_similarity
 
+    def share(self, actions: int) -> float:
+        """What is left of the weight and of the start, with so many actions."""
+        return min(1.0, self.full_weight_actions / actions) if self.full_weight_actions else 1.0
+
+    def start_value(self, actions: int) -> float:
+        """Size of the off-diagonal entries at the start; an overlap is what it is, however many actions there are."""
+        shared = self.similarity_start in ("constant", "random")
+        return self.similarity_start_value * (self.share(actions) if shared else 1.0)
+
     def __post_init__(self) -> None:
         _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding", "similarity_rank")
+        _require(self, 0, None, "full_weight_actions")
         _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
