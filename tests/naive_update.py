@@ -81,7 +81,7 @@ def make_state(learner, rng, similarity=None, dtype=np.float32):
         target_params=target,
         opt_state=opt_state,
         similarity=similarity,
-        similarity_opt_state=learner.init_meta(similarity),
+        similarity_opt_state=learner.meta_optimiser.init(similarity),
         recent=recent,
         noise_template=template,
         hyper=Hyper(

@@ -114,10 +114,9 @@ class SimilarityConfig:
     learn_similarity: bool = True
     """Learn the similarity by meta-gradient; off: frozen as it starts or as the bundle brings it."""
     meta_learning_rate: float = 0.001
-    """Step size of the similarity (paper: swept over 0.001-0.01); with `evidence` only 0 means something, frozen."""
-    meta_optimiser: Literal["adam", "sgd", "evidence"] = "adam"
-    """Adam, because the meta-gradient carries the factor learning rate x weight and plain SGD does not move;
-    `evidence`: pairs move as far as their meta-gradients agree (docs/does-it-work.md)."""
+    """Step size of the similarity (paper: swept over 0.001-0.01)."""
+    meta_optimiser: Literal["adam", "sgd"] = "adam"
+    """Adam, because the meta-gradient carries the factor learning rate x weight and plain SGD does not move."""
     held_out: Literal["separate", "next"] = "next"
     """Data of the meta-objective: a second sample (Algorithm 1), or the next update's batch, which costs less and
     finds groups about as well (docs/performance.md)."""
@@ -159,9 +158,6 @@ class SimilarityConfig:
         _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
-        if self.meta_optimiser == "evidence" and (self.similarity_rank or self.entropy_weight):
-            other = "similarity_rank" if self.similarity_rank else "entropy_weight"
-            raise UserError(f"meta_optimiser evidence does not go with {other}; use adam")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from masp import evidence, losses
+from masp import losses
 from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
@@ -34,7 +34,7 @@ class LearnerState(NamedTuple):
     target_params: Params
     opt_state: optax.OptState
     similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
-    similarity_opt_state: Any  # moments of Adam, or `Evidence`
+    similarity_opt_state: optax.OptState
     recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
     noise_template: Noise  # shapes of the noise; None for plain layers
     hyper: Hyper
@@ -72,28 +72,8 @@ class Learner:
 
     @property
     def meta_optimiser(self) -> optax.GradientTransformation:
-        """Gives a direction; the learning rate is in `Hyper`. Not for `evidence`, which knows no rate."""
+        """Gives a direction; the learning rate is in `Hyper`."""
         return optax.scale_by_adam() if self.similarity.meta_optimiser == "adam" else optax.identity()
-
-    def init_meta(self, similarity: Array) -> Any:
-        """What learning the similarity must remember, before its first step."""
-        if self.similarity.meta_optimiser == "evidence":
-            return evidence.nothing(similarity)
-        return self.meta_optimiser.init(similarity)
-
-    def _meta_step(self, state: LearnerState, gradient: Array) -> tuple[Array, Any]:
-        """The similarity after a step along a meta-gradient [A, A], and what is to be remembered of it."""
-        held, rate = state.similarity, state.hyper.meta_learning_rate
-        if self.similarity.meta_optimiser == "evidence":
-            known = evidence.add(state.similarity_opt_state, gradient)
-            moved = evidence.moved(held, state.similarity_opt_state, known)
-            return sim.project(jnp.where(rate > 0, moved, held)), known
-        direction, opt_state = self.meta_optimiser.update(gradient, state.similarity_opt_state)
-        if self.similarity.entropy_weight:
-            # Added to the direction, not to the gradient: Adam would otherwise rescale the two together, and the
-            # meta-gradient is smaller than any weight one would write down.
-            direction = direction - self.similarity.entropy_weight * jax.grad(sim.row_entropy)(held)
-        return sim.project(held - rate * direction), opt_state
 
     @property
     def _kept_steps(self) -> int:
@@ -119,7 +99,7 @@ class Learner:
             target_params=jax.tree.map(jnp.copy, params),
             opt_state=opt_state,
             similarity=similarity,
-            similarity_opt_state=self.init_meta(similarity),
+            similarity_opt_state=self.meta_optimiser.init(similarity),
             recent=recent,
             noise_template=noise,
             hyper=hyper
@@ -266,7 +246,7 @@ class Learner:
         period = self.similarity.meta_period_updates
         due = (state.updates % period == 0) & (state.updates >= self.similarity.trace_length)
 
-        def step() -> tuple[Array, Any, Array]:
+        def step() -> tuple[Array, optax.OptState, Array]:
             g = held_out_gradient()
 
             def through(inner: InnerStep) -> Array:
@@ -279,10 +259,15 @@ class Learner:
                 )
 
             gradient = traced_meta_gradient(through, steps, self.similarity.trace_decay)
-            moved, opt_state = self._meta_step(state, gradient)
+            direction, opt_state = self.meta_optimiser.update(gradient, state.similarity_opt_state)
+            if self.similarity.entropy_weight:
+                # Added to the direction, not to the gradient: Adam would otherwise rescale the two together, and the
+                # meta-gradient is smaller than any weight one would write down.
+                direction = direction - self.similarity.entropy_weight * jax.grad(sim.row_entropy)(state.similarity)
+            moved = sim.project(state.similarity - state.hyper.meta_learning_rate * direction)
             return moved, opt_state, jnp.linalg.norm(gradient)
 
-        def skip() -> tuple[Array, Any, Array]:
+        def skip() -> tuple[Array, optax.OptState, Array]:
             return state.similarity, state.similarity_opt_state, jnp.zeros(())
 
         similarity, opt_state, norm = jax.lax.cond(due, step, skip)

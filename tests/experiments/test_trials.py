@@ -78,12 +78,6 @@ def test_a_shared_weight_counts_where_there_are_more_actions():
     assert "full_weight_actions" not in identity._recipe(few)
 
 
-def test_how_it_would_be_learned_does_not_matter_to_what_is_not():
-    frozen = replace(BASE, control="uniform")
-    assert trial_id(frozen.with_overrides(meta_optimiser="evidence")) == trial_id(frozen)
-    assert trial_id(BASE.with_overrides(meta_optimiser="evidence")) != trial_id(BASE)
-
-
 def test_controls_are_what_their_names_say():
     frozen = [config_of(replace(BASE, control=name)).similarity for name in ("uniform", "random", "overlap", "truth")]
     assert not any(similarity.learns for similarity in frozen) and all(similarity.active for similarity in frozen)

@@ -103,8 +103,6 @@ def hash_of(data: Any) -> str:
 
 def _config(trial: Trial) -> dict[str, Any]:
     flat = to_flat(config_of(trial))
-    if not flat["learn_similarity"]:
-        flat["meta_optimiser"] = "adam"  # whichever: nothing is learned with it
     defaults = to_flat(TrainConfig(env=trial.env))
     return {
         name: value

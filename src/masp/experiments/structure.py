@@ -40,15 +40,9 @@ def cells(scale: Scale) -> list[Cell]:
     seeds = tuple(range(10 if scale == "laptop" else 30))
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102), judged="run")
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
-    found += [by_evidence(cell) for cell in found if cell.column == "masp"]
     inside = [credited(cell) for cell in found if cell.row[0] in WITH_MACROS and cell.column in CREDITED]
     learned = {cell.row[0]: cell.trial for cell in found if cell.column == "masp"}
     return found + inside + [cell for pair in EXCHANGING for cell in exchanged(*pair, learned)]
-
-
-def by_evidence(cell: Cell) -> Cell:
-    """The same, with the other way to learn the similarity."""
-    return Cell(cell.row, "evidence", dataclasses.replace(cell.trial, control="evidence"))
 
 
 def exchanged(one: str, other: str, learned: dict[str, Trial]) -> list[Cell]:
