@@ -20,7 +20,15 @@ GAMMA = 0.9
 
 
 def make_learner(
-    dueling=True, noisy=True, double=True, atoms=ATOMS, embedding=3, max_gradient_norm=10.0, target_period=1000, **masp
+    dueling=True,
+    noisy=True,
+    double=True,
+    atoms=ATOMS,
+    embedding=3,
+    max_gradient_norm=10.0,
+    target_period=1000,
+    n_step=3,
+    **masp,
 ):
     """A learner so small that it compiles fast."""
     agent = AgentConfig(
@@ -36,6 +44,7 @@ def make_learner(
         hidden=HIDDEN,
         target_period_steps=target_period,
         steps_per_update=1,
+        n_step=n_step,
     )
     similarity = SimilarityConfig(embedding=embedding, **({"held_out": "separate", "meta_period_updates": 1} | masp))
     network = QNetwork("vector", ACTIONS, atoms, HIDDEN, dueling, noisy, embedding)
@@ -82,6 +91,7 @@ def make_state(learner, rng, similarity=None, dtype=np.float32):
         opt_state=opt_state,
         similarity=similarity,
         similarity_opt_state=learner.meta_optimiser.init(similarity),
+        outcomes=(),
         recent=recent,
         noise_template=template,
         hyper=Hyper(

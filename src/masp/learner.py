@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from masp import losses
+from masp import losses, outcomes
 from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
@@ -35,6 +35,7 @@ class LearnerState(NamedTuple):
     opt_state: optax.OptState
     similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
     similarity_opt_state: optax.OptState
+    outcomes: Any  # [A, D, D] where each action leads (`outcomes.py`); () where the similarity does not come from it
     recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
     noise_template: Noise  # shapes of the noise; None for plain layers
     hyper: Hyper
@@ -100,6 +101,7 @@ class Learner:
             opt_state=opt_state,
             similarity=similarity,
             similarity_opt_state=self.meta_optimiser.init(similarity),
+            outcomes=outcomes.init(len(similarity), observation[0].size) if self.similarity.from_outcomes else (),
             recent=recent,
             noise_template=noise,
             hyper=hyper
@@ -184,9 +186,13 @@ class Learner:
             # The TD gradient of this batch is the held-out gradient of the updates before it.
             state, meta_norm = self._meta_update(state, state.recent, lambda: pull_back(td_cotangent)[0])
 
+        alike = outcomes.alike(state.outcomes, states[: outcomes.STATES]) if self.similarity.from_outcomes else None
+
         def penalty_objective(outputs: Array) -> Array:
-            q = losses.expected_values(outputs, self.support)
-            return self.penalty(q, state.similarity, state.hyper.penalty_weight)
+            weight = state.hyper.penalty_weight
+            if alike is not None:
+                return weight * sim.state_penalty(losses.expected_values(outputs[: len(alike)], self.support), alike)
+            return self.penalty(losses.expected_values(outputs, self.support), state.similarity, weight)
 
         penalty, cotangent = jnp.zeros(()), td_cotangent
         if self.similarity.active:
@@ -213,6 +219,8 @@ class Learner:
             )
             if self._kept_steps:
                 state = self._keep(state, step, next_look=state.updates + 1)
+        if alike is not None:
+            state = self._learn_outcomes(state, alike, sample, inside)
         state = self._sync_target(state)
         q = losses.expected_values(outputs, self.support)
         metrics = Metrics(
@@ -272,6 +280,13 @@ class Learner:
 
         similarity, opt_state, norm = jax.lax.cond(due, step, skip)
         return state._replace(similarity=similarity, similarity_opt_state=opt_state), norm
+
+    def _learn_outcomes(self, state: LearnerState, alike: Array, sample: Sample, inside: Sample | None) -> LearnerState:
+        """Where actions lead, from transitions of one decision; and the mean over states of who is alike."""
+        maps = state.outcomes
+        for batch in (sample if self.agent.n_step == 1 else None, inside):
+            maps = maps if batch is None else outcomes.learn(maps, batch.transition)
+        return state._replace(outcomes=maps, similarity=outcomes.remember(state.similarity, alike))
 
     def _sync_target(self, state: LearnerState) -> LearnerState:
         """Copy the parameters to the target network every `target_period_updates`."""

@@ -35,7 +35,6 @@ PAPER_ATARI: dict[str, Any] = {
     "penalty_weight": 0.3,
     "meta_learning_rate": 0.001,
     "embedding": 32,
-    "full_weight_actions": 0,
     # Algorithm 1
     "held_out": "separate",
     "meta_period_updates": 1,
@@ -92,7 +91,6 @@ ATARI: dict[str, Any] = {
     "target_period_steps": 8_000,
     # as in `minigrid`: the pull of the penalty grows with the number of actions; not measured on Atari
     "penalty_weight": 0.03,
-    "full_weight_actions": 128,
     # a meta-step that costs little: 10 million frames are 625,000 updates, so one in 16 leaves 39,000
     "held_out": "next",
     "meta_period_updates": 16,
@@ -126,7 +124,6 @@ MINIGRID: dict[str, Any] = {
     "steps_per_update": 32,
     "num_envs": 64,
     "penalty_weight": 0.03,
-    "full_weight_actions": 128,
     # 500,000 steps are 15,600 updates: few enough to learn from every fourth, which costs little here
     "held_out": "next",
     "meta_period_updates": 4,

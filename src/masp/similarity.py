@@ -59,6 +59,11 @@ def batch_penalty(q: Array, similarity: Array, form: Form) -> Array:
     return jnp.mean(jnp.sum(jnp.square(q - smoothed), axis=1))
 
 
+def state_penalty(q: Array, alike: Array) -> Array:
+    """[] the mean of `similarity_penalty` over values [B, A], each state with a similarity [B, A, A] of its own."""
+    return jnp.mean(jax.vmap(similarity_penalty)(q, smoothing(alike)))
+
+
 def project(similarity: Array) -> Array:
     """The nearest thing to `similarity` that is symmetric, in [0, 1] and one on the diagonal (appendix A.2)."""
     if is_factored(similarity):

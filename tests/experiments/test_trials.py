@@ -8,7 +8,6 @@ from tiny_experiment import BASE, MINED, PLAIN, RICH, TINY
 
 from masp.config import field_sections, to_flat
 from masp.errors import UserError
-from masp.experiments import identity
 from masp.experiments import trial as trials
 from masp.experiments.catalogue import NAMES, experiment
 from masp.experiments.identity import ALWAYS, IGNORED, config_of, macro_id, trial_id
@@ -61,21 +60,11 @@ def test_fields_known_to_the_hash_exist():
 def test_a_field_that_came_later_counts_only_away_from_its_default():
     flat = to_flat(config_of(BASE))
     later = sorted(set(flat) - ALWAYS - set(IGNORED))
-    assert {"intra_option", "full_weight_actions"} <= set(later)
+    assert {"intra_option", "similarity_from"} <= set(later)
     for name in later:
         assert trial_id(BASE.with_overrides(**{name: flat[name]})) == trial_id(BASE)
-    for name, other in {"intra_option": True, "full_weight_actions": 7, "similarity_rank": 2}.items():
+    for name, other in {"intra_option": True, "similarity_from": "outcomes", "similarity_rank": 2}.items():
         assert trial_id(BASE.with_overrides(**{name: other})) != trial_id(BASE), name
-
-
-def test_a_shared_weight_counts_where_there_are_more_actions():
-    """The default was once never to share it; few macros give what they gave then."""
-    few, many = replace(BASE, macros=trials.MacroSet(k=8)), replace(BASE, macros=trials.MacroSet(k=200))
-    assert trial_id(many) != trial_id(many.with_overrides(full_weight_actions=0))
-    assert trial_id(many) != trial_id(many.with_overrides(full_weight_actions=100))
-    plain = replace(many, control="macros")
-    assert "full_weight_actions" not in identity._recipe(plain) and "full_weight_actions" in identity._recipe(many)
-    assert "full_weight_actions" not in identity._recipe(few)
 
 
 def test_controls_are_what_their_names_say():

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 
-import jax
 import numpy as np
 import pytest
 
 import masp
 from masp.cli.main import main
 from masp.config import replace
-from masp.environments import make_env
 from masp.errors import UserError
-from masp.training.lanes import shared_config, start_of
+from masp.training.lanes import shared_config
 from masp.training.train import train, train_lanes
 
 
@@ -57,22 +55,6 @@ def test_the_program_has_what_any_lane_needs(tiny_config):
     assert not shared_config([frozen]).similarity.learns
     assert not shared_config([plain]).similarity.active
     assert shared_config([frozen, plain, tiny_config]).similarity.learns
-
-
-def test_the_pull_on_an_action_stays_with_many_actions(tiny_config):
-    """Twice as many actions as have the full weight: half of it, and half of a constant start; an overlap stays."""
-    info = make_env("planted-grid", ["copies=8"]).info  # 32 actions
-    halved = replace(tiny_config, penalty_weight=0.2, similarity_start_value=0.1, full_weight_actions=16)
-    start = start_of(halved, info, info.actions, jax.random.PRNGKey(0))
-    assert float(start.hyper.penalty_weight) == pytest.approx(0.1)
-    assert float(start.similarity[0, 1]) == pytest.approx(0.05)
-    for whole in (replace(halved, full_weight_actions=0), replace(halved, full_weight_actions=32)):
-        start = start_of(whole, info, info.actions, jax.random.PRNGKey(0))
-        assert float(start.hyper.penalty_weight) == pytest.approx(0.2)
-        assert float(start.similarity[0, 1]) == pytest.approx(0.1)
-    overlap = start_of(replace(halved, similarity_start="overlap"), info, info.actions, jax.random.PRNGKey(0))
-    assert float(overlap.similarity.max()) == 1.0 and float(overlap.hyper.penalty_weight) == pytest.approx(0.1)
-    assert np.isclose(overlap.similarity, 0.1).any()
 
 
 SMALL = ["planted-grid", "--env-options", "size=4", "copies=2", "max_steps=6", "--frames", "120", "--hidden", "8"]

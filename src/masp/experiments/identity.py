@@ -120,9 +120,6 @@ def _recipe(trial: Trial) -> dict[str, Any]:
         recipe["source"] = [trial_id(trial.source), pairs]
     if trial.macros is not None and trial.control != "rainbow":
         recipe["macros"] = _macro_recipe(trial.macros)
-    similarity = config_of(trial).similarity
-    if trial.macros is not None and similarity.active and similarity.share(trial.macros.k) < 1:
-        recipe["full_weight_actions"] = similarity.full_weight_actions  # a default that matters here only
     if trial.sweep is not None:
         recipe["sweep"] = [[trial_id(candidate) for candidate in trial.candidates()], list(trial.sweep.seeds)]
         if trial.sweep.judged != "last":

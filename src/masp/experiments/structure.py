@@ -40,9 +40,15 @@ def cells(scale: Scale) -> list[Cell]:
     seeds = tuple(range(10 if scale == "laptop" else 30))
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102), judged="run")
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
+    found += [_by_outcomes(cell) for cell in found if cell.column == "masp"]
     inside = [credited(cell) for cell in found if cell.row[0] in WITH_MACROS and cell.column in CREDITED]
     learned = {cell.row[0]: cell.trial for cell in found if cell.column == "masp"}
     return found + inside + [cell for pair in EXCHANGING for cell in exchanged(*pair, learned)]
+
+
+def _by_outcomes(cell: Cell) -> Cell:
+    """The same, but the similarity is what actions lead to, in each state."""
+    return Cell(cell.row, "outcomes", dataclasses.replace(cell.trial, control="outcomes"))
 
 
 def exchanged(one: str, other: str, learned: dict[str, Trial]) -> list[Cell]:

@@ -5,6 +5,7 @@ A macro that leaves takes with it all that was learned of it alone; what others 
 - windows of the replay that start with it are never drawn again. A window in which it is a later decision stays:
   its return was really earned;
 - an environment in the middle of it stops there and decides anew; open windows that it is part of are dropped;
+- where it leads is unknown again (`outcomes.py`);
 - its entries of the similarity go back to the configured start, all others stay;
 - its column of the last layer (target network too) becomes a copy of the column of the first primitive of the new
   macro. A macro is worth at most its first step followed by the best steps, so it starts as good as it can be, and no
@@ -21,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from masp import replay
+from masp import outcomes, replay
 from masp import similarity as sim
 from masp.acting import ActorState
 from masp.learner import LearnerState
@@ -78,6 +79,9 @@ def _learner(learner: LearnerState, change: Replacement) -> LearnerState:
             context=_restarted(recent.context, change),
             similarity=_restarted(recent.similarity, change),
         )
+    maps = learner.outcomes
+    if not isinstance(maps, tuple):
+        maps = jnp.where(change.replaced[:, None, None], outcomes.init(*maps.shape[:2]), maps)
     pairs = change._replace(similarity=jnp.zeros_like(change.similarity))
     moments = jax.tree.map(
         lambda leaf: _restarted(leaf, pairs) if leaf.shape == change.similarity.shape else leaf,
@@ -89,6 +93,7 @@ def _learner(learner: LearnerState, change: Replacement) -> LearnerState:
         opt_state=_cleared(learner.opt_state, change),
         similarity=_restarted(learner.similarity, change),
         similarity_opt_state=moments,
+        outcomes=maps,
         recent=recent,
     )
 

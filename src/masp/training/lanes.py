@@ -64,6 +64,8 @@ def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.n
     if config.variant == "rainbow":
         return info.actions.without_macros(), None
     if config.bundle:
+        if config.similarity.from_outcomes:
+            raise UserError("a bundle brings a similarity, which similarity_from outcomes would not use; use --macros")
         bundle = load_bundle(config.bundle)
         bundle.actions.require_primitives(info.actions.num_primitives, config.env)
         return bundle.actions, bundle.similarity
@@ -78,12 +80,12 @@ def start_of(config: TrainConfig, info: EnvInfo, actions: ActionSet, key: Array)
     """The start of one lane; `key` is for a random similarity."""
     s = config.similarity
     rate = s.meta_learning_rate if s.learn_similarity else 0.0
-    hyper = Hyper(jnp.asarray(s.penalty_weight * s.share(len(actions))), jnp.asarray(rate))
+    hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(rate))
     own, similarity = resolve_actions(config, info) if config.bundle else (actions, None)
     if own != actions:
         raise UserError(f"{config.bundle} has other macros than the runs it would train with")
     if similarity is None:
-        value = s.start_value(len(actions))
+        value = s.similarity_start_value
         return Start(sim.start(s.similarity_start, actions.sequences(), value, key, s.similarity_rank), hyper)
     if s.similarity_rank:
         similarity = factored.factor(similarity, s.similarity_rank)
