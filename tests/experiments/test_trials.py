@@ -132,6 +132,15 @@ def test_some_columns_only():
         plan(experiment("minigrid"), "laptop", only=["other"])
 
 
+def test_some_rows_only():
+    whole, some = plan(experiment("minigrid"), "laptop"), plan(experiment("minigrid"), "laptop", rows="rooms")
+    assert {unit.trial.env for unit in some.units} == {"FourRooms"} and some.cells == whole.cells
+    both = plan(experiment("minigrid"), "laptop", only=["masp"], rows="Door Key")
+    assert {(unit.trial.env, unit.trial.control) for unit in both.units} == {("DoorKey-8x8", "masp")}
+    with pytest.raises(UserError, match="no row with 'kitchen' in its name; it has Door Key; Four Rooms"):
+        plan(experiment("minigrid"), "laptop", rows="kitchen")
+
+
 def test_seeds_are_one_unit_only_where_asked():
     assert [unit.seeds for unit in plan(TINY, "smoke").units] == [(0,), (1,)]
     together = replace(TINY, cells=lambda scale: [trials_cell(replace(PLAIN, together=True))])

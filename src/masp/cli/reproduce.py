@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", "--dry-run", action="store_true", help="print the plan and stop")
     parser.add_argument("--run", action="store_true", help="run the scale paper, which otherwise only prints its plan")
     parser.add_argument("--only", default="", metavar="A,B", help="only these columns of the table, e.g. macros,masp")
+    parser.add_argument(
+        "--rows", default="", metavar="TEXT", help="only rows with this in their name, e.g. 'Four Rooms'"
+    )
     parser.add_argument("--jobs", type=int, metavar="N", help="processes here (default: one per core, at most 4)")
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto: start a local one")
     parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
@@ -55,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
     store = Store(args.store)
     jobs = args.jobs or min(cores(), MOST_JOBS)
-    planned = plan(experiment(args.name), args.scale, args.human, [c for c in args.only.split(",") if c])
+    planned = plan(experiment(args.name), args.scale, args.human, [c for c in args.only.split(",") if c], args.rows)
     figures = summary(planned, store, jobs, args.cluster_cores)
     shown = sys.stderr if args.json else sys.stdout
     print(describe(figures), file=shown, flush=True)
@@ -75,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
 def _command(args: argparse.Namespace) -> str:
     """What was asked for, as records keep it; folders of this machine mean nothing elsewhere."""
     only = f" --only '{args.only}'" if args.only else ""
+    only += f" --rows '{args.rows}'" if args.rows else ""
     return f"masp reproduce {args.name} --scale {args.scale}{only}{' --human DIR' if args.human else ''}"
 
 

@@ -52,14 +52,15 @@ class Plan:
         return len({unit.trial_id for unit in self.units})
 
 
-def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[str] = ()) -> Plan:
-    """All that must run for a table, or for some columns of it.
+def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[str] = (), rows: str = "") -> Plan:
+    """All that must run for a table, or for some columns or rows of it.
 
     The first seed of everything comes before the second of anything, so that what is stopped early is a whole table.
 
     Args:
       human: a folder of people's play to mine macros from.
       only: the columns to run; empty: all.
+      rows: part of the names of the rows to run; empty: all.
     """
     if human and not experiment.uses_human_play:
         raise UserError(f"{experiment.name} has no use for --human; its macros do not come from people's play")
@@ -68,9 +69,12 @@ def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[s
     for column in only:
         if column not in columns:
             raise UserError(f"{experiment.name} has no column {column!r}; it has {', '.join(columns)}")
+    names = dict.fromkeys(" ".join(cell.row) for cell in cells)
+    if not any(rows.lower() in name.lower() for name in names):
+        raise UserError(f"{experiment.name} has no row with {rows!r} in its name; it has {'; '.join(names)}")
     units: dict[str, Unit] = {}
     for cell in cells:
-        if not only or cell.column in only:
+        if (not only or cell.column in only) and rows.lower() in " ".join(cell.row).lower():
             _add(units, cell.trial, " ".join((*cell.row, cell.column)))
     return Plan(experiment, scale, cells, tuple(_first_seeds_first(list(units.values()))), bool(human))
 
