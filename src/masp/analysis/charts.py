@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from masp.analysis.figures import COLOURS, plt, save_figure
+from masp.analysis.figures import INSIDE, colour_of, plt, save_figure
 
 Path = str | os.PathLike[str]
 
@@ -62,7 +62,7 @@ def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
     for axis in list(axes.flat)[len(series) :]:
         axis.set_axis_off()
     handles = [plt.Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
-    figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
     _finish(figure, path, f"{title} ({measure})")
 
 
@@ -80,28 +80,29 @@ def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str,
             shown |= _lines(axis, panels[name])
             axis.set(xlabel=setting, ylabel=measure, title=f"{name}, {where}")
             axis.grid(alpha=0.3)
-    figure.legend(handles=list(shown.values()), loc="outside right upper", frameon=False, fontsize=8)
+    figure.legend(handles=list(shown.values()), loc="outside right center", frameon=False, fontsize=8)
     _finish(figure, path, title)
 
 
 def _lines(axis: Any, series: Series) -> dict[str, Any]:
-    """Draw a panel; a line of each column, for the legend. A column with one point is a level to compare with."""
+    """Draw a panel; a line of each column, for the legend. A column with the first point only is a level to compare."""
     groups, handles = list(series), {}
     for column in _columns(series):
         known = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
-        if len(known) == 1 and len(groups) > 1:
+        if [i for i, _ in known] == [0] and len(groups) > 1:
             point = known[0][1]
             handles[column] = axis.axhline(point.mean, linestyle="--", linewidth=1.5, **_style(column))
             if point.low is not None:
-                axis.axhspan(point.low, point.high, color=COLOURS.get(column), alpha=0.1, linewidth=0)
+                axis.axhspan(point.low, point.high, color=colour_of(column), alpha=0.1, linewidth=0)
             continue
+        marker = "D" if column.endswith(INSIDE) else "o"
         (handles[column],) = axis.plot(
-            [i for i, _ in known], [p.mean for _, p in known], marker="o", linewidth=2, markersize=4, **_style(column)
+            [i for i, _ in known], [p.mean for _, p in known], marker, linestyle="-", markersize=4, **_style(column)
         )
         banded = [(i, p.low, p.high) for i, p in known if p.low is not None]
         if banded:
             at, lows, highs = zip(*banded, strict=True)
-            axis.fill_between(at, lows, highs, color=COLOURS.get(column), alpha=0.15, linewidth=0)
+            axis.fill_between(at, lows, highs, color=colour_of(column), alpha=0.15, linewidth=0)
     axis.set_xticks(range(len(groups)), groups)  # evenly: k goes up in doublings, p in quarters
     return handles
 
@@ -142,7 +143,7 @@ def profile_chart(
     figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
     for column, (share, low, high) in profiles.items():
         axis.plot(thresholds, share, linewidth=2, **_style(column))
-        axis.fill_between(thresholds, low, high, color=COLOURS.get(column), alpha=0.12, linewidth=0)
+        axis.fill_between(thresholds, low, high, color=colour_of(column), alpha=0.12, linewidth=0)
     axis.set(xlabel=f"{measure} above", ylabel="share of runs", ylim=(-0.02, 1.02))
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize=8)
@@ -169,7 +170,7 @@ def _errors(points: Sequence[Point]) -> np.ndarray | None:
 
 
 def _style(column: str) -> dict[str, Any]:
-    colour = COLOURS.get(column)
+    colour = colour_of(column)
     return {"label": column} if colour is None else {"label": column, "color": colour}
 
 

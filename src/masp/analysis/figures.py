@@ -23,9 +23,17 @@ COLOURS = {
     "random": "#c9a227",
     "overlap": "#5a9367",
     "prior": "#e8871e",
+    "outcomes": "#7b3fa0",
     "truth": "#111111",
 }
 """The first three as in the paper's figures, then the controls."""
+INSIDE = " inside"
+"""Ends the name of a column with credit inside macros, which has the colour of the one without."""
+
+
+def colour_of(column: str) -> str | None:
+    """The colour of a column; None: whichever comes next."""
+    return COLOURS.get(column.removesuffix(INSIDE))
 
 
 def learning_curves(
@@ -42,7 +50,7 @@ def learning_curves(
     figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
     for variant, seeds in curves.items():
         frames, mean, low, high = _band(seeds)
-        colour = COLOURS.get(variant)
+        colour = colour_of(variant)
         axes.plot(frames, mean, label=f"{variant} ({len(seeds)} seeds)", color=colour, linewidth=2)
         axes.fill_between(frames, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.set(xlabel="environment frames", ylabel=measure, title=title)
