@@ -24,6 +24,11 @@ def pytest_configure(config):
         config.compiled_programs = tempfile.mkdtemp(prefix="masp-tests-")
         os.environ["JAX_COMPILATION_CACHE_DIR"] = config.compiled_programs
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    import jax
+
+    # Only processes that tests start keep programs. In this one, with every optional package loaded beside it, jaxlib
+    # 0.10.2 once crashed while it wrote a program down.
+    jax.config.update("jax_enable_compilation_cache", False)
 
 
 def pytest_unconfigure(config):
