@@ -3,48 +3,108 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 import masp
 import naive_update as naive
-from masp import losses, outcomes
-from masp.cli.main import main
+from masp import outcomes
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
 from masp.replay import Transition
 from masp.training.train import train
 
 
-def transitions(s, a, s_next):
-    nothing = jnp.zeros(len(a))
-    return Transition(jnp.asarray(s, jnp.float32), jnp.asarray(a), nothing, nothing, jnp.asarray(s_next, jnp.float32))
+def transitions(x, a, x_next, reward=None, ended=None):
+    """Features before and after (the first of them 1), and the rest as the replay has it."""
+    nothing = np.zeros(len(a))
+    reward, ended = (nothing if values is None else np.asarray(values, float) for values in (reward, ended))
+    x, x_next = jnp.asarray(x, jnp.float32), jnp.asarray(x_next, jnp.float32)
+    return x, x_next, Transition(x, jnp.asarray(a), jnp.asarray(reward), jnp.asarray(0.9 * (1 - ended)), x_next)
 
 
-def test_learning_by_hand():
-    maps = outcomes.learn(outcomes.init(2, 2), transitions([[2.0, 0.0]], [1], [[0.0, 2.0]]))
-    np.testing.assert_array_equal(maps[0], np.eye(2))
-    # error (-2, 2), state (2, 0) of square 4: 0.3 * error * state / 4 is added to the first column
-    np.testing.assert_allclose(maps[1], [[0.7, 0.0], [0.3, 1.0]], rtol=1e-6)
-    again = transitions([[2.0, 0.0]] * 2, [1, 1], [[0.0, 2.0]] * 2)
-    np.testing.assert_allclose(outcomes.learn(outcomes.init(2, 2), again), maps, rtol=1e-6)  # one step, shared
+def learned(known, x, a, x_next, reward=None, ended=None, weight=None, times=1):
+    x, x_next, seen = transitions(x, a, x_next, reward, ended)
+    weight = jnp.ones(len(a)) if weight is None else jnp.asarray(weight)
+    step = jax.jit(outcomes.learn)
+    for _ in range(times):
+        known = step(known, x, x_next, seen, weight)
+    return known
+
+
+def fresh(actions, size):
+    return outcomes.init(jax.random.PRNGKey(0), actions, size)
+
+
+def predicted(known, x):
+    """[A, O] what each action is predicted to bring, written out."""
+    return np.asarray(known.shared) @ x + np.asarray(known.own) @ x
+
+
+def test_one_transition_by_hand():
+    """One feature, the constant: reward 2 of action 1, then the share of each weight by its variance."""
+    known = learned(fresh(2, 1), [[1.0], [1.0]], [1, 0], [[1.0], [1.0]], reward=[2.0, 0.0])
+    # Mean reward 1, variance 1, all of which was unforeseen in mean square 2: noise min(2, 1) = 1. Every variance is 1.
+    # For either transition: shared part 1 * 2 (both have it), own part 1 * 1, noise 1: total 4.
+    np.testing.assert_allclose(known.shared[1], [2.0 / 4 + 0.0], rtol=1e-6)
+    np.testing.assert_allclose(known.own[:, 1, 0], [0.0, 2.0 / 4], rtol=1e-6)
+    # What was seen of a weight: one over the variance of all else, 1 / (4 - 2) twice, 1 / (4 - 1) once.
+    np.testing.assert_allclose(known.shared_seen[1], [1.0], rtol=1e-6)
+    np.testing.assert_allclose(known.own_seen[:, 1, 0], [1 / 3, 1 / 3], rtol=1e-6)
+    np.testing.assert_array_equal(known.shared[0], [0.0])  # the place never changed
+
+
+def test_means_of_noisy_rewards():
+    """Two contexts, three actions: what is predicted comes to the mean reward, and what is drawn often weighs less."""
+    rng = np.random.default_rng(1)
+    pay = np.array([[0.9, 0.1], [0.1, 0.8], [0.9, 0.1]])  # [A, contexts]
+    known = fresh(3, 3)
+    for _ in range(400):
+        context, a = rng.integers(0, 2, 32), rng.integers(0, 3, 32)
+        reward = rng.uniform(size=32) < pay[a, context]
+        # Ones are seen four times as often as they come, and count a quarter.
+        often = np.where(reward, 4, 1)
+        rows = np.repeat(np.arange(32), often)
+        x = np.concatenate([np.ones((32, 1)), np.eye(2)[context]], axis=1)
+        keep = rng.permutation(rows)[:32]
+        weight = np.where(reward, 0.25, 1.0)[keep]
+        known = learned(known, x[keep], a[keep], x[keep], reward[keep], weight=weight)
+    found = np.stack([predicted(known, np.array([1.0, *np.eye(2)[c]]))[:, -2] for c in range(2)], axis=1)
+    np.testing.assert_allclose(found, pay, atol=0.06)
+    alike = np.asarray(outcomes.alike(known, jnp.array([[1.0, 1.0, 0.0]])))[0]
+    assert alike[0, 2] > 0.9 > 0.3 > alike[0, 1]
 
 
 def test_alike_by_hand():
-    """Two actions that turn (1, 0) to (0, 1), one that stays: m = (2 + 2 + 0) / 3, all others 2 apart."""
-    turn = [[0.0, -1.0], [1.0, 0.0]]
-    maps = jnp.array([turn, turn, np.eye(2)])
-    found = outcomes.alike(maps, jnp.array([[1.0, 0.0]]))[0]
-    far = np.exp(-5 * 2 / (4 / 3))
-    np.testing.assert_allclose(found, [[1, 1, far], [1, 1, far], [far, far, 1]], rtol=1e-5)
-    np.testing.assert_allclose(outcomes.alike(maps, jnp.array([[100.0, 0.0]]))[0], found, rtol=1e-5)
+    """Distances of each kind count by one over the variance, the explained share."""
+    known = fresh(3, 2)._replace(
+        own=jnp.array(
+            [np.zeros((4, 2)), [[0, 0.3], [0, 0], [0, 0], [0, 0]], [[0, 0], [0, 0], [0, 0.1], [0, 0.1]]], float
+        ),
+        mean=jnp.array([1.0, 0.0, 1.0, 0.5]),
+        square=jnp.array([2.0, 3.0, 5.0, 0.5]),  # variances 1 + 3, 4, 0.25
+        error=jnp.array([1.0, 1.0, 1.0, 0.25]),  # explained: half, three quarters, nothing
+    )
+    x = jnp.array([[1.0, 2.0]])
+    place, reward = 5 * 0.6**2 * 0.5 / 4, 5 * 0.2**2 * 0.75 / 4
+    expected = np.exp(-np.array([[0, place, reward], [place, 0, place + reward], [reward, place + reward, 0]]))
+    np.testing.assert_allclose(outcomes.alike(known, x)[0], expected, rtol=1e-5)
 
 
 def test_before_anything_was_seen_all_are_alike():
-    for states in (jnp.ones((3, 4)), jnp.zeros((3, 4))):
-        np.testing.assert_array_equal(outcomes.alike(outcomes.init(5, 4), states), np.ones((3, 5, 5)))
-    unseen = outcomes.learn(outcomes.init(5, 4), transitions(np.zeros((2, 4)), [0, 1], np.zeros((2, 4))))
-    np.testing.assert_array_equal(unseen, outcomes.init(5, 4))
+    for x in (jnp.ones((3, 4)), jnp.zeros((3, 4))):
+        np.testing.assert_array_equal(outcomes.alike(fresh(5, 4), x), np.ones((3, 5, 5)))
+    known = learned(fresh(5, 4), np.zeros((2, 4)), [0, 1], np.zeros((2, 4)))
+    np.testing.assert_array_equal(known.own, np.zeros((5, 6, 4)))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(known))
+
+
+def test_what_was_forgotten_is_like_everything_else():
+    x = np.array([[1.0, 0.0], [1.0, 1.0]])
+    known = learned(fresh(3, 2), x, [0, 2], x[::-1], reward=[1.0, -1.0], times=5)
+    known = outcomes.forget(known, jnp.array([True, False, False]))
+    np.testing.assert_array_equal(known.own[0], np.zeros((4, 2)))
+    np.testing.assert_array_equal(known.own_seen[0], np.zeros((3, 2)))
+    assert np.abs(known.own[2]).max() > 0
 
 
 def test_finds_what_leads_to_the_same_cell_in_each_cell():
@@ -56,60 +116,104 @@ def test_finds_what_leads_to_the_same_cell_in_each_cell():
             cell = min(max(cell + move, 0), cells - 1)
         return cell
 
-    maps, step = outcomes.init(4, cells), jax.jit(outcomes.learn)
+    def features(cell):
+        return np.concatenate([np.ones((len(cell), 1)), np.eye(cells)[cell]], axis=1)
+
+    known = fresh(4, cells + 1)
     for _ in range(100):
         cell, action = rng.integers(0, cells, 16), rng.integers(0, 4, 16)
-        reached = [end(c, sequences[a]) for c, a in zip(cell, action, strict=True)]
-        maps = step(maps, transitions(np.eye(cells)[cell], action, np.eye(cells)[reached]))
-    found = np.asarray(outcomes.alike(maps, jnp.eye(cells)))
+        reached = np.array([end(c, sequences[a]) for c, a in zip(cell, action, strict=True)])
+        known = learned(known, features(cell), action, features(reached))
+    found = np.asarray(outcomes.alike(known, jnp.asarray(features(np.arange(cells)))))
     for cell in range(cells):
         ends = [end(cell, sequence) for sequence in sequences]
         same = np.equal.outer(ends, ends)
-        assert found[cell][same].min() > 0.99 and found[cell][~same].max() < 0.05
-    assert found[0][0, 2] > 0.99 > 0.05 > found[3][0, 2]  # left and left twice: alike at the wall only
+        assert found[cell][same].min() > 0.99 and found[cell][~same].max() < 0.1
+    assert found[0][0, 2] > 0.99 > 0.1 > found[3][0, 2]  # left and left twice: alike at the wall only
+
+
+def test_many_features_are_mixed():
+    """Random mixtures keep distances: actions that turn on the same of 200 features are alike, others are not."""
+    rng, size = np.random.default_rng(0), 200
+    known, turned = fresh(4, size), np.array([5, 5, 80, 150])
+    assert known.own.shape == (4, outcomes.MIXED + 2, size)
+    for _ in range(60):
+        x = np.concatenate([np.ones((32, 1)), rng.uniform(size=(32, size - 1)) < 0.1], axis=1)
+        a = rng.integers(0, 4, 32)
+        x[:, turned] = 0
+        after = x.copy()
+        after[np.arange(32), turned[a]] = 1
+        known = learned(known, x, a, after)
+    found = np.asarray(outcomes.alike(known, jnp.asarray(x[:4])))
+    assert found[:, 0, 1].min() > 0.5 > 0.2 > max(found[:, 0, 2].max(), found[:, 1, 3].max(), found[:, 2, 3].max())
+
+
+PLAIN = {"dueling": False, "noisy": False, "double": False, "atoms": 1, "embedding": 0, "n_step": 1}
+
+
+def make_case(rng, **masp_settings):
+    """A learner whose similarity comes from outcomes, in a state where something is known of them; and two samples."""
+    learner = naive.make_learner(**PLAIN, similarity_from="outcomes", penalty_weight=0.7, **masp_settings)
+    state = naive.make_state(learner, rng, None, np.float64)
+    samples = [naive.make_sample(rng, np.float64) for _ in range(3)]
+    known = outcomes.init(jax.random.PRNGKey(0), naive.ACTIONS, naive.INPUTS + 1)
+    for sample in samples:
+        seen = sample.transition
+        known = outcomes.learn(known, learner.features(seen.s_tm1), learner.features(seen.s_t), seen, sample.weight)
+    known = known._replace(error=0.1 * known.error)  # so that something is explained of every kind
+    return learner, state._replace(outcomes=known), samples
+
+
+def alike_by_hand(known, states):
+    """[B, A, A] written out in loops over states and pairs."""
+    x = np.concatenate([np.ones((len(states), 1)), states], axis=1)
+    variance = np.asarray(known.square) - np.asarray(known.mean) ** 2
+    kinds = [slice(0, -2), slice(-2, -1), slice(-1, None)]
+    found = []
+    for row in x:
+        f = np.asarray(known.own) @ row
+        distance = 0.0
+        for kind in kinds:
+            total = variance[kind].sum()
+            share = np.clip(1 - np.asarray(known.error)[kind].sum() / total, 0, 1)
+            gaps = ((f[:, None, kind] - f[None, :, kind]) ** 2).sum(-1)
+            distance = distance + gaps * share / total
+        found.append(np.exp(-5 * distance))
+    return np.stack(found)
+
+
+def penalty_by_hand(learner, params, state, states, alike):
+    q = naive.values(naive.forward(params, states, state.similarity), learner.support)
+    smooth = alike / alike.sum(axis=2, keepdims=True)
+    return 0.7 * jnp.mean(jnp.sum((q - jnp.einsum("bij,bj->bi", smooth, q)) ** 2, axis=1))
 
 
 def test_a_whole_update():
-    """Parameters by autodiff of TD loss + penalty written out; maps and the shown similarity by their own functions."""
+    """Parameters by clipping and Adam written out; outcomes and what is shown by their own functions."""
     with jax.enable_x64(True):
-        plain = {"dueling": False, "noisy": False, "double": False, "atoms": 1, "embedding": 0, "n_step": 1}
-        learner = naive.make_learner(**plain, similarity_from="outcomes", penalty_weight=0.7)
-        rng = np.random.default_rng(3)
-        state = naive.make_state(learner, rng, None, np.float64)
-        sample = naive.make_sample(rng, np.float64)
-        actions, size = naive.ACTIONS, sample.transition.s_tm1.shape[1]
-        maps = jnp.asarray(rng.normal(size=(actions, size, size)))
-        state = state._replace(outcomes=maps)
+        learner, state, (sample, *_) = make_case(np.random.default_rng(3))
         after, _, metrics = jax.jit(lambda: learner.update(state, sample, jax.random.PRNGKey(0), lambda: sample))()
-
-        states = np.asarray(sample.transition.s_tm1)
-        looked_at = min(len(states), outcomes.STATES)
-        alike = np.zeros((looked_at, actions, actions))
-        places = np.einsum("aij,bj->bai", maps, states[:looked_at])
-        scale = np.mean(np.sum((places - states[:looked_at, None]) ** 2, axis=-1))
-        for b in range(looked_at):
-            for i in range(actions):
-                for j in range(actions):
-                    alike[b, i, j] = np.exp(-5 * np.sum((places[b, i] - places[b, j]) ** 2) / scale)
-        smoothing = alike / alike.sum(axis=2, keepdims=True)
+        seen = sample.transition
+        alike = alike_by_hand(state.outcomes, np.asarray(seen.s_tm1))
 
         def objective(params):
-            outputs = learner.outputs(params, sample.transition.s_tm1, state.similarity, None)
-            td = jnp.mean(sample.weight * learner.td_losses(outputs, state, sample, [None, None]))
-            q = losses.expected_values(outputs, learner.support)[:looked_at]
-            pull = jnp.mean(jnp.sum((q - jnp.einsum("bij,bj->bi", smoothing, q)) ** 2, axis=1))
-            return td + 0.7 * pull, pull
+            nets = (params, state.params, state.target_params)
+            td = naive.td_loss(learner, *nets, sample, state.similarity, [None, None])
+            return td + penalty_by_hand(learner, params, state, seen.s_tm1, alike)
 
-        gradient, pull = jax.grad(objective, has_aux=True)(state.params)
-        updates, _ = learner.optimiser.update(gradient, state.opt_state, state.params)
-        expected = optax.apply_updates(state.params, updates)
+        step = naive.clip_and_adam(learner, jax.grad(objective)(state.params), state.opt_state)
+        expected = jax.tree.map(jnp.add, state.params, step)
         for found, by_hand in zip(jax.tree.leaves(after.params), jax.tree.leaves(expected), strict=True):
+            np.testing.assert_allclose(found, by_hand, rtol=1e-8, atol=1e-12)
+        pull = penalty_by_hand(learner, state.params, state, seen.s_tm1, alike)
+        assert metrics.penalty == pytest.approx(float(pull), rel=1e-9) and float(pull) > 0
+        before, behind = learner.features(seen.s_tm1), learner.features(seen.s_t)
+        known = outcomes.learn(state.outcomes, before, behind, seen, sample.weight)
+        for found, by_hand in zip(jax.tree.leaves(after.outcomes), jax.tree.leaves(known), strict=True):
             np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-12)
-        assert metrics.penalty == pytest.approx(0.7 * float(pull), rel=1e-9) and float(pull) > 0
-        np.testing.assert_allclose(after.outcomes, outcomes.learn(maps, sample.transition), rtol=1e-12)
-        assert not np.allclose(after.outcomes, maps)
-        expected_shown = 0.99 * np.asarray(state.similarity) + 0.01 * alike.mean(axis=0)
-        np.testing.assert_allclose(after.similarity, expected_shown, rtol=1e-9)
+        assert not np.allclose(after.outcomes.own, state.outcomes.own)
+        shown = 0.99 * np.asarray(state.similarity) + 0.01 * alike.mean(axis=0)
+        np.testing.assert_allclose(after.similarity, shown, rtol=1e-9)
 
 
 def test_a_run_learns_with_it(tmp_path):
@@ -136,12 +240,6 @@ def test_a_run_learns_with_it(tmp_path):
 def test_what_it_does_not_go_with(settings, message):
     with pytest.raises(UserError, match=message):
         replace(TrainConfig(env="planted-grid"), **{"n_step": 1, **settings}, similarity_from="outcomes")
-
-
-def test_what_it_cannot_see(capsys):
-    given = ["DoorKey-5x5", "--similarity-from", "outcomes", "--n-step", "1", "--frames", "100"]
-    assert main(["train", *given, "--out", "unused"]) == 2
-    assert "needs observations that are vectors" in capsys.readouterr().err
 
 
 def test_without_a_penalty_there_is_none():

@@ -102,11 +102,14 @@ class SimilarityConfig:
 
     penalty_weight: float = 0.3
     """Weight of the penalty (paper: swept over 0.1-1 on Atari); 0 switches it off."""
+    full_weight_actions: int = 0
+    """With more actions than this, the weight of the penalty and a constant or random start are divided by how many
+    times more there are, so that the pull on each action stays; 0: never (paper)."""
     penalty_form: Literal["row", "literal"] = "row"
     """`row`: rows of the similarity sum to one; `literal`: the paper's equation (collapses, see docs/deviations.md)."""
     similarity_from: Literal["meta", "outcomes"] = "meta"
     """`meta`: one similarity for all states, learned by meta-gradient (paper); `outcomes`: in each state, actions are
-    alike that are predicted to lead to the same place (vectors only; needs n_step 1 or intra_option)."""
+    alike that are predicted to bring the same (needs n_step 1 or intra_option)."""
     similarity_start: Literal["constant", "overlap", "random", "identity"] = "constant"
     """Similarity before learning: the same for all pairs, common subsequences, random, or none."""
     similarity_start_value: float = 0.03
@@ -148,7 +151,17 @@ class SimilarityConfig:
         """Whether the similarity is what outcomes say."""
         return self.active and self.similarity_from == "outcomes"
 
+    def share(self, actions: int) -> float:
+        """What is left of the weight and of the start, with so many actions."""
+        return min(1.0, self.full_weight_actions / actions) if self.full_weight_actions else 1.0
+
+    def start_value(self, actions: int) -> float:
+        """Size of the off-diagonal entries at the start; an overlap is what it is, however many actions there are."""
+        shared = self.similarity_start in ("constant", "random")
+        return self.similarity_start_value * (self.share(actions) if shared else 1.0)
+
     def __post_init__(self) -> None:
+        _require(self, 0, None, "full_weight_actions")
         _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding", "similarity_rank")
         _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
@@ -227,10 +240,14 @@ class TrainConfig:
             raise UserError("similarity_from outcomes learns from single decisions: set n_step to 1, or intra_option")
 
     def resolved(self) -> TrainConfig:
-        """What the variant implies, made explicit: without `masp` there is no penalty and no embedding."""
+        """What the variant implies, made explicit: without `masp` there is no penalty and no embedding, and without
+        macros no credit inside them."""
+        if self.variant == "rainbow" and self.agent.intra_option:
+            return replace(self, intra_option=False, similarity_from="meta").resolved()
         if self.variant == "masp":
             return self
         plain = {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
+        plain["full_weight_actions"] = 0
         return replace(self, penalty_weight=0.0, **plain)
 
 

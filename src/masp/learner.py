@@ -14,6 +14,7 @@ from jax import Array
 from masp import losses, outcomes
 from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
+from masp.features import flat_features
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
 from masp.ordering import after
@@ -35,7 +36,7 @@ class LearnerState(NamedTuple):
     opt_state: optax.OptState
     similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
     similarity_opt_state: optax.OptState
-    outcomes: Any  # [A, D, D] where each action leads (`outcomes.py`); () where the similarity does not come from it
+    outcomes: Any  # Outcomes, what each action brings; () where the similarity does not come from it
     recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
     noise_template: Noise  # shapes of the noise; None for plain layers
     hyper: Hyper
@@ -101,13 +102,21 @@ class Learner:
             opt_state=opt_state,
             similarity=similarity,
             similarity_opt_state=self.meta_optimiser.init(similarity),
-            outcomes=outcomes.init(len(similarity), observation[0].size) if self.similarity.from_outcomes else (),
+            outcomes=self._no_outcomes(key, observation) if self.similarity.from_outcomes else (),
             recent=recent,
             noise_template=noise,
             hyper=hyper
             or Hyper(*map(jnp.asarray, (self.similarity.penalty_weight, self.similarity.meta_learning_rate))),
             updates=jnp.zeros((), jnp.int32),
         )
+
+    def features(self, observations: Array) -> Array:
+        """[B, F] what outcomes are predicted from."""
+        return flat_features(observations, self.network.observation_kind)
+
+    def _no_outcomes(self, key: Array, observation: Array) -> outcomes.Outcomes:
+        size = self.features(observation).shape[1]
+        return outcomes.init(jax.random.fold_in(key, 1), self.network.num_actions, size)
 
     def noise(self, state: LearnerState, key: Array, passes: int) -> list[Noise]:
         """Independent noise for some passes through the network; Nones for plain layers."""
@@ -186,7 +195,9 @@ class Learner:
             # The TD gradient of this batch is the held-out gradient of the updates before it.
             state, meta_norm = self._meta_update(state, state.recent, lambda: pull_back(td_cotangent)[0])
 
-        alike = outcomes.alike(state.outcomes, states[: outcomes.STATES]) if self.similarity.from_outcomes else None
+        alike = None
+        if self.similarity.from_outcomes:
+            alike = outcomes.alike(state.outcomes, self.features(states[: outcomes.STATES]))
 
         def penalty_objective(outputs: Array) -> Array:
             weight = state.hyper.penalty_weight
@@ -283,10 +294,11 @@ class Learner:
 
     def _learn_outcomes(self, state: LearnerState, alike: Array, sample: Sample, inside: Sample | None) -> LearnerState:
         """Where actions lead, from transitions of one decision; and the mean over states of who is alike."""
-        maps = state.outcomes
-        for batch in (sample if self.agent.n_step == 1 else None, inside):
-            maps = maps if batch is None else outcomes.learn(maps, batch.transition)
-        return state._replace(outcomes=maps, similarity=outcomes.remember(state.similarity, alike))
+        single = sample if inside is None else inside
+        seen = single.transition
+        before, behind = self.features(seen.s_tm1), self.features(seen.s_t)
+        known = outcomes.learn(state.outcomes, before, behind, seen, single.weight)
+        return state._replace(outcomes=known, similarity=outcomes.remember(state.similarity, alike))
 
     def _sync_target(self, state: LearnerState) -> LearnerState:
         """Copy the parameters to the target network every `target_period_updates`."""

@@ -134,6 +134,13 @@ def _one_hot_bits(codes: Array) -> Array:
     return found
 
 
+def minigrid_planes(x: Array, mission: bool) -> Array:
+    """[B, ...] the cells [B, 7, 7, codes * stack] of `MiniGridTorso` as zeros and ones, without the mission."""
+    kinds = len(MINIGRID_CARDINALITIES) + mission
+    frames = [_one_hot_bits(x[..., i : i + kinds]) for i in range(0, x.shape[-1], kinds)]
+    return _planes(jnp.stack(frames, axis=-1), sum(MINIGRID_CARDINALITIES), jnp.result_type(float))
+
+
 class MiniGridTorso(nn.Module):
     """Cells [B, 7, 7, 4 * stack] of (object, colour, state, direction) codes, one-hot, then a small convolution.
 

@@ -2,21 +2,24 @@
 
 `uniform` and `random` have the size that the learned similarity starts with, so that freezing is all that differs from
 `masp`; `overlap` (also where learning begins with it: `prior`), `truth`, `transfer` and `consensus` are similarities in
-their own right and keep their size.
+their own right and keep their size. What presets add to the paper's idea is left out of all of them, except of those
+that are what a user gets: `macros as it comes` and `masp as it comes`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-_FROZEN: dict[str, Any] = {"variant": "masp", "learn_similarity": False}
-_LEARNED: dict[str, Any] = {"variant": "masp", "learn_similarity": True}
+from masp.presets import AS_IN_THE_PAPER
+
+_FROZEN: dict[str, Any] = {**AS_IN_THE_PAPER, "variant": "masp", "learn_similarity": False}
+_LEARNED: dict[str, Any] = {**AS_IN_THE_PAPER, "variant": "masp", "learn_similarity": True}
 _OVERLAP: dict[str, Any] = {"similarity_start": "overlap", "similarity_start_value": 1.0}
 
 CONTROLS: dict[str, dict[str, Any]] = {
     # name: what it changes in the configuration
-    "rainbow": {"variant": "rainbow"},
-    "macros": {"variant": "macros"},
+    "rainbow": {**AS_IN_THE_PAPER, "variant": "rainbow"},
+    "macros": {**AS_IN_THE_PAPER, "variant": "macros"},
     "uniform": {**_FROZEN, "similarity_start": "constant"},
     "random": {**_FROZEN, "similarity_start": "random"},
     "overlap": {**_FROZEN, **_OVERLAP},
@@ -26,6 +29,8 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "truth": _FROZEN,
     "transfer": _FROZEN,
     "consensus": _FROZEN,
+    "macros as it comes": {"variant": "macros"},
+    "masp as it comes": {"variant": "masp"},
 }
 
 TAKEN_OVER = ("transfer", "consensus")
@@ -43,6 +48,8 @@ MEANINGS = {
     "truth": "penalty, the true groups as similarity, fixed",
     "transfer": "penalty, similarity of another task, fixed",
     "consensus": "penalty, similarity of another task by its rows (`masp.consensus`), fixed",
+    "macros as it comes": "macros, no penalty, everything else as the preset has it",
+    "masp as it comes": "penalty, everything as the preset has it",
 }
 
 COMPARED = ("rainbow", "macros", "uniform", "random", "overlap", "masp")

@@ -71,6 +71,10 @@ ALWAYS = frozenset(
 otherwise every new option of the package would make all finished results look unfinished."""
 
 
+OUTCOMES = 2
+"""Version of `masp.outcomes`, whose results are not those of the first."""
+
+
 def config_of(trial: Trial) -> TrainConfig:
     """The configuration of a trial, without its files, directory and seed."""
     changes = {**CONTROLS[trial.control], **dict(trial.overrides)}
@@ -115,6 +119,8 @@ def _recipe(trial: Trial) -> dict[str, Any]:
     recipe: dict[str, Any] = {"config": _config(trial)}
     if trial.control in ("truth", "consensus"):  # their configuration does not show it
         recipe["similarity"] = trial.control
+    if config_of(trial).similarity.from_outcomes:
+        recipe["outcomes"] = OUTCOMES
     if trial.source is not None:
         pairs = [list(pair) for pair in zip(trial.seeds, trial.source.seeds, strict=False)]
         recipe["source"] = [trial_id(trial.source), pairs]

@@ -14,7 +14,9 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 CONTROLS = (*COMPARED, "prior", "truth")
 WEIGHTS = (0.01, 0.03, 0.1)
-"""Penalty weights that each control may choose from; 0.01 is the preset's."""
+"""Penalty weights that each control may choose from."""
+UNSWEPT_WEIGHT = 0.01
+"""Where none is chosen."""
 NOTE = (
     "copies play the same primitive, so the overlap of two actions is 1 within a group and 0 outside: overlap is truth"
 )
@@ -31,7 +33,9 @@ def cells(scale: Scale) -> list[Cell]:
     sweep = Sweep(WEIGHTS, seeds=(100, 101, 102))
     found = [cell for task, where in TASKS.items() for cell in compared(task, where, 60_000, seeds, sweep=sweep)]
     env, env_options = TASKS[LITERAL_TASK]
-    base = Trial(env, 60_000, seeds, env_options=env_options, together=True)
+    base = Trial(env, 60_000, seeds, env_options=env_options, together=True).with_overrides(
+        penalty_weight=UNSWEPT_WEIGHT
+    )
     found.append(Cell((LITERAL_TASK,), "masp literal", base.with_overrides(penalty_form="literal")))
     found.append(Cell((LITERAL_TASK,), "masp SGD", base.with_overrides(meta_optimiser="sgd")))
     return found
@@ -51,7 +55,7 @@ def compared(
     for control in CONTROLS:
         swept = None if control in ("rainbow", "macros") else sweep
         trial = Trial(env, frames, seeds, control, "planted", env_options, None, None, overrides, swept, True)
-        found.append(Cell((task,), control, trial))
+        found.append(Cell((task,), control, trial.with_overrides(penalty_weight=UNSWEPT_WEIGHT)))
     return found
 
 

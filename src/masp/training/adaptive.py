@@ -79,9 +79,9 @@ def _learner(learner: LearnerState, change: Replacement) -> LearnerState:
             context=_restarted(recent.context, change),
             similarity=_restarted(recent.similarity, change),
         )
-    maps = learner.outcomes
-    if not isinstance(maps, tuple):
-        maps = jnp.where(change.replaced[:, None, None], outcomes.init(*maps.shape[:2]), maps)
+    known = learner.outcomes
+    if known != ():
+        known = outcomes.forget(known, change.replaced)
     pairs = change._replace(similarity=jnp.zeros_like(change.similarity))
     moments = jax.tree.map(
         lambda leaf: _restarted(leaf, pairs) if leaf.shape == change.similarity.shape else leaf,
@@ -93,7 +93,7 @@ def _learner(learner: LearnerState, change: Replacement) -> LearnerState:
         opt_state=_cleared(learner.opt_state, change),
         similarity=_restarted(learner.similarity, change),
         similarity_opt_state=moments,
-        outcomes=maps,
+        outcomes=known,
         recent=recent,
     )
 

@@ -132,6 +132,12 @@ class Agent:
         longest = int(self.actions.lengths.max())
         return max(longest, MiningSettings().max_length) if self.config.mine_every_frames else longest
 
+    @property
+    def credits_inside(self) -> bool:
+        """Whether steps inside macros teach; where there are none it would be the same transitions once more."""
+        wanted, c = self.config.agent.intra_option, self.config
+        return wanted and (bool(self.actions.macros) or (c.similarity.from_outcomes and c.agent.n_step > 1))
+
     def tables(self, actions: ActionSet | None = None) -> MacroTables:
         """The macros to begin with, or those of `actions`."""
         actions = self.actions if actions is None else actions
@@ -164,7 +170,7 @@ class Agent:
         actor = acting.init(observation)
         learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
         ring = (self.replay_ticks, observation.shape[0])
-        steps = intra_option.init(*ring) if self.config.agent.intra_option else ()
+        steps = intra_option.init(*ring) if self.credits_inside else ()
         memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps)
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
         tick = jnp.zeros((), jnp.int32)
@@ -206,7 +212,7 @@ class Agent:
         tally = _count_episodes(state.tally, episodes, self.info.success_above)
         discovery = state.discovery
         played = execution.primitives(state.actor.macro, state.macros.table)
-        if self.config.agent.intra_option:
+        if self.credits_inside:
             steps = intra_option.write(memory.steps, state.tick, played, acting.learned_reward(step), step)
             memory = memory._replace(steps=steps)
         if self.config.mine_every_frames:
@@ -226,7 +232,7 @@ class Agent:
     def _update(self, state: AgentState) -> AgentState:
         """Sample, learn, reprioritise."""
         key = jax.random.fold_in(state.keys.learn, state.learner.updates)
-        inner = self.config.agent.intra_option
+        inner = self.credits_inside
         key_sample, key_held_out, key_update, *key_inside = jax.random.split(key, 3 + inner)
         sample = self._sample(state, key_sample)
         inside = self._inside(state, sample, key_inside[0]) if inner else None

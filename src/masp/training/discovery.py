@@ -150,7 +150,7 @@ class Discoverer:
         key = jax.random.fold_in(jax.random.PRNGKey(self._seeds[i]), tick)
         # Factors of another matrix have other axes than those learned so far: no overlap can be read into them.
         kind = "constant" if s.similarity_rank and s.similarity_start == "overlap" else s.similarity_start
-        start = sim.start(kind, actions.sequences(), s.similarity_start_value, key, s.similarity_rank)
+        start = sim.start(kind, actions.sequences(), s.start_value(len(actions)), key, s.similarity_rank)
         first = [sequence[0] for sequence in actions.sequences()]
         return Replacement(jnp.asarray(replaced), self._agent.tables(actions), jnp.asarray(first, jnp.int32), start)
 

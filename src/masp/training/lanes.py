@@ -80,12 +80,12 @@ def start_of(config: TrainConfig, info: EnvInfo, actions: ActionSet, key: Array)
     """The start of one lane; `key` is for a random similarity."""
     s = config.similarity
     rate = s.meta_learning_rate if s.learn_similarity else 0.0
-    hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(rate))
+    hyper = Hyper(jnp.asarray(s.penalty_weight * s.share(len(actions))), jnp.asarray(rate))
     own, similarity = resolve_actions(config, info) if config.bundle else (actions, None)
     if own != actions:
         raise UserError(f"{config.bundle} has other macros than the runs it would train with")
     if similarity is None:
-        value = s.similarity_start_value
+        value = s.start_value(len(actions))
         return Start(sim.start(s.similarity_start, actions.sequences(), value, key, s.similarity_rank), hyper)
     if s.similarity_rank:
         similarity = factored.factor(similarity, s.similarity_rank)

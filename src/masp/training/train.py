@@ -88,8 +88,6 @@ def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> Any:
     rank = config.similarity.similarity_rank
     if rank >= len(actions):
         raise UserError(f"similarity_rank must be below the number of actions, {len(actions)}, got {rank}")
-    if config.similarity.from_outcomes and env.info.observation_kind != "vector":
-        raise UserError(f"similarity_from outcomes needs observations that are vectors; those of {config.env} are not")
     agent = Agent(config, env.info, actions)
     if is_jax(env):
         return CompiledLoop(agent, env)

@@ -1,0 +1,63 @@
+"""What a user gets who changes nothing: `masp` beside `macros` and `rainbow` at the presets, nothing swept."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from masp.experiments.experiment import Cell, Experiment, Scale, options
+from masp.experiments.planted import TASKS as COPIES
+from masp.experiments.structure import TASKS as STRUCTURE
+from masp.experiments.trial import MacroSet, Trial
+
+CONTROLS = {"rainbow": "rainbow", "macros": "macros as it comes", "masp": "masp as it comes"}
+"""Columns, and what is trained."""
+TASKS = {**COPIES, **STRUCTURE}
+FRAMES = 120_000
+"""What the preset trains for."""
+MINIGRID = {"Door Key": "DoorKey-8x8", "Four Rooms": "FourRooms"}
+"""Those of the paper's tasks that are learned at all."""
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Smoke shows one task; laptop all planted ones and two of MiniGrid; paper the same with more seeds."""
+    if scale == "smoke":
+        overrides = options(eval_every_frames=2_000, log_every_frames=2_000, eval_episodes=64)
+        env, env_options = STRUCTURE["grid, 124 macros"]
+        return as_it_comes(
+            ("grid, 124 macros",),
+            Trial(env, 8_000, (0, 1), "rainbow", "planted", env_options, together=True, overrides=overrides),
+        )
+    seeds = tuple(range(10 if scale == "laptop" else 30))
+    found = []
+    for task, (env, env_options) in TASKS.items():
+        found += as_it_comes((task,), Trial(env, FRAMES, seeds, "rainbow", "planted", env_options, together=True))
+    few = tuple(range(3 if scale == "laptop" else 10))
+    for task, env in MINIGRID.items():
+        overrides = options(checkpoint_every_frames=100_000)
+        trial = Trial(env, 500_000, few, "rainbow", "minigrid", ("backend=envpool",), overrides=overrides)
+        found += as_it_comes((task,), trial)
+    return found
+
+
+def as_it_comes(row: Sequence[str], rainbow: Trial, macros: MacroSet | None = None) -> list[Cell]:
+    """One row; `rainbow` says where and for how long."""
+    found = []
+    for column, control in CONTROLS.items():
+        found.append(Cell(tuple(row), column, dataclasses.replace(rainbow, control=control, macros=macros)))
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="defaults",
+    title="At the presets, nothing swept",
+    measure="success",
+    judged="run",
+    row_names=("task",),
+    cells=cells,
+    notes={
+        "smoke": "far too short to compare anything",
+        "laptop": "planted tasks: ten seeds, 120,000 frames; MiniGrid: three seeds, 500,000 frames, eight macros",
+        "paper": "the same with 30 and 10 seeds",
+    },
+)

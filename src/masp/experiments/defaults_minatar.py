@@ -1,0 +1,48 @@
+"""`defaults` with mined macros: MinAtar, nothing swept."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from masp.experiments.defaults import as_it_comes
+from masp.experiments.experiment import Cell, Experiment, Scale
+from masp.experiments.games import K, Setting
+from masp.experiments.minatar_settings import NOTES, TITLES, setting
+from masp.experiments.structure_minatar import FRAMES
+
+LAPTOP = ("Breakout", "Space Invaders", "Asterix")
+MANY = (256, 1024)
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """Smoke is one game; laptop three with ten seeds and one with many macros; paper all five, thirty seeds."""
+    if scale == "smoke":
+        return _rows(setting(scale, ("Breakout",)), (K,))
+    laptop = setting("laptop", LAPTOP if scale == "laptop" else tuple(TITLES))
+    seeds = tuple(range(10 if scale == "laptop" else 30))
+    wanted = dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, seeds=seeds)
+    few = dataclasses.replace(wanted, games={"Breakout": laptop.games["Breakout"]}, seeds=seeds[: len(seeds) // 2])
+    return _rows(wanted, (K,)) + _rows(few, MANY)
+
+
+def _rows(setting: Setting, ks: tuple[int, ...]) -> list[Cell]:
+    found = []
+    for game in setting.games:
+        for k in ks:
+            found += as_it_comes((game, str(k)), setting.trial(game, "rainbow"), setting.macros(game, k))
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="defaults-minatar",
+    title="MinAtar at the presets, nothing swept",
+    measure="return",
+    judged="run",
+    row_names=("game", "number of macros"),
+    cells=cells,
+    notes={
+        "smoke": NOTES["smoke"],
+        "laptop": NOTES["laptop"] + "; ten seeds with 32 macros, five with more",
+        "paper": "five games, 30 seeds with 32 macros, 15 with more",
+    },
+)
