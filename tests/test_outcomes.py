@@ -232,8 +232,8 @@ def test_a_run_learns_with_it(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"learn_similarity": False}, "does not go with --no-learn-similarity"),
-        ({"similarity_rank": 4}, "without similarity_rank"),
+        ({"similarity_rank": 4}, "add --similarity-from meta"),
+        ({"penalty_form": "literal"}, "add --similarity-from meta"),
         ({"n_step": 3}, "set n_step to 1, or intra_option"),
     ],
 )
@@ -245,3 +245,16 @@ def test_what_it_does_not_go_with(settings, message):
 def test_without_a_penalty_there_is_none():
     config = replace(TrainConfig(env="planted-grid"), n_step=1, similarity_from="outcomes", variant="macros")
     assert not config.resolved().similarity.from_outcomes
+
+
+@pytest.mark.parametrize("given", [{"bundle": "some.safetensors"}, {"learn_similarity": False}])
+def test_what_is_brought_along_or_frozen_is_used_as_it_is(given):
+    """Presets may say outcomes; who brings a similarity or freezes one means that one."""
+    config = replace(TrainConfig(env="planted-grid"), n_step=1, similarity_from="outcomes", variant="masp", **given)
+    assert config.resolved().similarity.similarity_from == "meta" and config.resolved().similarity.active
+
+
+def test_without_macros_there_is_no_credit_inside_them():
+    config = replace(TrainConfig(env="planted-grid"), intra_option=True, variant="rainbow")
+    assert not config.resolved().agent.intra_option
+    assert replace(config, variant="macros").resolved().agent.intra_option

@@ -166,11 +166,11 @@ class SimilarityConfig:
         _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
-        if self.similarity_from == "outcomes":
-            if not self.learn_similarity:
-                raise UserError("similarity_from outcomes is learned; it does not go with --no-learn-similarity")
-            if self.similarity_rank or self.penalty_form != "row":
-                raise UserError("similarity_from outcomes goes with penalty_form row and without similarity_rank")
+        if self.similarity_from == "outcomes" and (self.similarity_rank or self.penalty_form != "row"):
+            raise UserError(
+                "similarity_from outcomes goes with penalty_form row and without similarity_rank; "
+                "for those, add --similarity-from meta"
+            )
 
 
 @dataclass(frozen=True)
@@ -240,8 +240,10 @@ class TrainConfig:
             raise UserError("similarity_from outcomes learns from single decisions: set n_step to 1, or intra_option")
 
     def resolved(self) -> TrainConfig:
-        """What the variant implies, made explicit: without `masp` there is no penalty and no embedding, and without
-        macros no credit inside them."""
+        """What settings imply, made explicit: without `masp` there is no penalty and no embedding, without macros no
+        credit inside them, and a similarity that is brought along or frozen does not come from outcomes."""
+        if self.similarity.similarity_from == "outcomes" and (self.bundle or not self.similarity.learn_similarity):
+            return replace(self, similarity_from="meta").resolved()
         if self.variant == "rainbow" and self.agent.intra_option:
             return replace(self, intra_option=False, similarity_from="meta").resolved()
         if self.variant == "masp":

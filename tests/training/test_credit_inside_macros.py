@@ -80,3 +80,13 @@ def test_without_it_they_are_not():
     values = learned_values(intra_option=False)
     errors = np.abs(values[:, FORWARD] - np.array([GAMMA**2, GAMMA, 1]))
     assert errors.max() > 0.15
+
+
+def test_without_macros_nothing_is_learned_twice():
+    """All transitions would only be drawn again; what outcomes need of longer windows is drawn all the same."""
+    config = replace(TrainConfig(env="planted-grid"), intra_option=True)
+    assert Agent(config, Corridor.info, ACTIONS).credits_inside
+    bare = Agent(config, Corridor.info, ACTIONS.without_macros())
+    assert not bare.credits_inside
+    looking = replace(config, similarity_from="outcomes", n_step=3)
+    assert Agent(looking, Corridor.info, ACTIONS.without_macros()).credits_inside

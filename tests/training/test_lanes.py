@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
+import jax
 import numpy as np
 import pytest
 
 import masp
 from masp.cli.main import main
 from masp.config import replace
+from masp.environments import make_env
 from masp.errors import UserError
-from masp.training.lanes import shared_config
+from masp.training.lanes import shared_config, start_of
 from masp.training.train import train, train_lanes
 
 
@@ -96,3 +98,21 @@ def test_bad_sweeps_get_one_line(vary, message, tmp_path, capsys):
     assert main(["sweep", *SMALL, "--vary", vary, "--out", str(tmp_path / "s")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(("start", "left"), [("constant", 0.5), ("random", 0.5), ("overlap", 1.0)])
+def test_many_actions_share_weight_and_start(tiny_config, start, left):
+    """Eight actions where four have the full weight: half of it; an overlap is what it is."""
+    info = make_env(tiny_config.env, tiny_config.env_options).info
+    key = jax.random.PRNGKey(0)
+    settings = {"penalty_weight": 0.2, "similarity_start": start, "similarity_start_value": 0.1}
+    full, shared = (
+        start_of(replace(tiny_config, **settings, full_weight_actions=n), info, info.actions, key) for n in (8, 4)
+    )
+    assert len(info.actions) == 8
+    assert float(full.hyper.penalty_weight) == pytest.approx(0.2)
+    assert float(shared.hyper.penalty_weight) == pytest.approx(0.1)
+    away = ~np.eye(8, dtype=bool)
+    np.testing.assert_allclose(shared.similarity[away], left * full.similarity[away], rtol=1e-6)
+    never = start_of(replace(tiny_config, **settings), info, info.actions, key)
+    np.testing.assert_array_equal(never.similarity, full.similarity)

@@ -64,8 +64,6 @@ def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.n
     if config.variant == "rainbow":
         return info.actions.without_macros(), None
     if config.bundle:
-        if config.similarity.from_outcomes:
-            raise UserError("a bundle brings a similarity, which similarity_from outcomes would not use; use --macros")
         bundle = load_bundle(config.bundle)
         bundle.actions.require_primitives(info.actions.num_primitives, config.env)
         return bundle.actions, bundle.similarity
