@@ -16,6 +16,7 @@ from masp import similarity as sim
 from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
+from masp.optimiser import descend
 from masp.ordering import after
 from masp.replay import Sample
 
@@ -208,8 +209,10 @@ class Learner:
             state = self._keep(state, step, next_look=state.updates + 1)
             # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
             gradient = after(state.recent.context.reshape(-1)[0], gradient)
-        updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, updates)
+        a = self.agent
+        params, opt_state, norm = descend(
+            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params
+        )
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
         if self.similarity.learns and self.similarity.held_out == "separate":
@@ -229,7 +232,7 @@ class Learner:
             jnp.mean(q),
             jnp.mean(jnp.max(q, axis=1)),
             jnp.mean(jnp.std(q, axis=1)),
-            optax.global_norm(gradient),
+            norm,
             meta_norm,
         )
         return state, per_transition, metrics

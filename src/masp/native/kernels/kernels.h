@@ -1,0 +1,6 @@
+// All kernels of one instruction set. The including file says kWidth and kTotal, and opens a namespace.
+#include "tile.h"
+
+#include "convolution.h"
+#include "linear.h"
+#include "adam.h"
