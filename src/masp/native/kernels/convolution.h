@@ -44,7 +44,6 @@ inline void convolve(const Convolution& c, const float* x, const float* kernel, 
     const long lane = chunk / chunks, first = chunk % chunks * per_chunk, last = least(first + per_chunk, rows);
     const float* images = x + lane * c.batch * c.image();
     float* results = out + lane * rows * F;
-    float* sums = scratch(kTile, kRows * kPanel);
     Left left = {{}, c.size, c.width * c.channels, c.run(), 1};
     long starts[kRows];
     for (long row = first; row < last; row += kRows) {
@@ -52,10 +51,8 @@ inline void convolve(const Convolution& c, const float* x, const float* kernel, 
       c.patches(row, count, starts);
       for (long m = 0; m < count; ++m) left.rows[m] = images + starts[m];
       for (long f = 0; f < F; f += kPanel) {
-        const long columns = least(kPanel, F - f);
-        multiply(count, columns, left, {right.data + lane * c.depth() * right.stride + f, right.stride}, sums, false);
-        for (long m = 0; m < count; ++m)
-          for (long n = 0; n < columns; ++n) results[(row + m) * F + f + n] = sums[m * kPanel + n];
+        const Right there = {right.data + lane * c.depth() * right.stride + f, right.stride};
+        multiply(count, F - f, left, there, results + row * F + f, F, false);
       }
     }
   });
@@ -68,7 +65,6 @@ inline void convolve_to_kernel(const Convolution& c, const float* x, const float
   const long chunks = (K + kRows - 1) / kRows;
   each(c.lanes * chunks, [=](long chunk) {
     const long lane = chunk / chunks, first = chunk % chunks * kRows, count = least(kRows, K - first);
-    float* sums = scratch(kTile, panels(F) * kRows * kPanel);
     Left left = {{}, c.out_height(), c.stride * c.width * c.channels, c.out_width(), c.stride * c.channels};
     long places[kRows];
     for (long m = 0; m < count; ++m)
@@ -78,12 +74,9 @@ inline void convolve_to_kernel(const Convolution& c, const float* x, const float
       for (long m = 0; m < count; ++m) left.rows[m] = x + image * c.image() + places[m];
       for (long f = 0; f < F; f += kPanel) {
         const Right there = {right.data + image * pixels * right.stride + f, right.stride};
-        multiply(count, least(kPanel, F - f), left, there, sums + f * kRows, b > 0);
+        multiply(count, F - f, left, there, out + (lane * K + first) * F + f, F, b > 0);
       }
     }
-    for (long m = 0; m < count; ++m)
-      for (long f = 0; f < F; ++f)
-        out[(lane * K + first + m) * F + f] = sums[f / kPanel * kRows * kPanel + m * kPanel + f % kPanel];
   });
 }
 
@@ -115,7 +108,7 @@ inline void convolve_to_images(const Convolution& c, const float* gradient, cons
       for (long i = 0; i < c.size * across; ++i) {
         const long column = i % across * kPanel, columns = least(kPanel, run - column);
         const Right right = {packed + image / c.batch * packed_size + i * F * kPanel, kPanel};
-        multiply(count, columns, left, right, sums, false);
+        multiply(count, columns, left, right, sums, kPanel, false);
         for (long m = 0; m < count; ++m) {
           float* place = to + starts[m] + i / across * c.width * c.channels + column;
           for (long n = 0; n < columns; ++n) place[n] += sums[m * kPanel + n];

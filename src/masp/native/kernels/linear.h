@@ -10,6 +10,7 @@ struct Linear {
 };
 
 constexpr long kDepth = 256;  // of a block of weights that stays in the first cache
+constexpr long kApart = kDepth + 16;  // of its rows: at a power of two they would fall on the same few places there
 
 // to[0..count) = weights [o, i..i+count) of a lane.
 inline void weights_of_row(const Linear& l, const Weights& w, long lane, long o, long i, long count, float* to) {
@@ -31,10 +32,13 @@ inline float* transposed(const Linear& l, const float* x) {
     const long panel = chunk / blocks, lane = panel / across, first = chunk % blocks * kDepth;
     const long last = least(first + kDepth, l.inputs), b = panel % across * kPanel, rows = least(kPanel, l.batch - b);
     const float* from = x + (lane * l.batch + b) * l.inputs;
-    for (long i = first; i < last; ++i) {
-      float* to = packed + (panel * l.inputs + i) * kPanel;
-      for (long n = 0; n < rows; ++n) to[n] = from[n * l.inputs + i];
-      for (long n = rows; n < kPanel; ++n) to[n] = 0.0f;
+    float* to = packed + panel * l.inputs * kPanel;
+    for (long half = 0; half < kPanel; half += kWidth) {
+      long i = first;
+      for (; half + kWidth <= rows && i + kWidth <= last; i += kWidth)
+        transpose_square(from + half * l.inputs + i, l.inputs, to + i * kPanel + half, kPanel);
+      for (; i < last; ++i)
+        for (long n = half; n < half + kWidth; ++n) to[i * kPanel + n] = n < rows ? from[n * l.inputs + i] : 0.0f;
     }
   });
   return packed;
@@ -49,7 +53,7 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
   each(l.lanes * chunks, [=](long chunk) {
     const long lane = chunk / chunks, begin = chunk % chunks * per_chunk * kRows;
     const long end = least(begin + per_chunk * kRows, l.outputs);
-    float* sums = scratch(kTile, across * kRows * kPanel + kRows * kDepth);
+    float* sums = scratch(kTile, across * kRows * kPanel + kRows * kApart);
     float* block = sums + across * kRows * kPanel;
     for (long o = begin; o < end; o += kRows) {
       const long count = least(kRows, end - o);
@@ -57,16 +61,12 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
         const long depth = least(kDepth, l.inputs - i);
         Left left = {{}, 1, 0, depth, 1};
         for (long m = 0; m < count; ++m) {
-          if (w.sigma == nullptr) {
-            left.rows[m] = w.kernel + (lane * l.outputs + o + m) * l.inputs + i;
-          } else {
-            weights_of_row(l, w, lane, o + m, i, depth, block + m * kDepth);
-            left.rows[m] = block + m * kDepth;
-          }
+          weights_of_row(l, w, lane, o + m, i, depth, block + m * kApart);
+          left.rows[m] = block + m * kApart;
         }
         for (long p = 0; p < across; ++p) {
           const Right right = {columns + ((lane * across + p) * l.inputs + i) * kPanel, kPanel};
-          multiply(count, l.batch - p * kPanel, left, right, sums + p * kRows * kPanel, i > 0);
+          multiply(count, kPanel, left, right, sums + p * kRows * kPanel, kPanel, i > 0);
         }
       }
       for (long b = 0; b < l.batch; ++b)
@@ -81,35 +81,29 @@ constexpr long kAbreast = 4;  // panels whose weights are read together: longer 
 // out [L, B, I] = gradient [L, B, O] times the weights.
 inline void linear_to_inputs(const Linear& l, const float* gradient, const Weights& w, float* out) {
   const long wide = kAbreast * kPanel, chunks = (l.inputs + wide - 1) / wide;
-  const long row_tiles = (l.batch + kRows - 1) / kRows;
   each(l.lanes * chunks, [=](long chunk) {
     const long lane = chunk / chunks, first = chunk % chunks * wide, columns = least(wide, l.inputs - first);
     const long across = panels(columns);
-    float* sums = scratch(kTile, row_tiles * across * kRows * kPanel + kAbreast * kDepth * kPanel + wide);
-    float* block = sums + row_tiles * across * kRows * kPanel;  // [panels, kDepth, panel]
-    float* row = block + kAbreast * kDepth * kPanel;
-    for (long n = 0; n < wide; ++n) row[n] = 0.0f;
+    float* block = scratch(kTile, across * kDepth * kPanel);  // [panels, kDepth, panel]
+    float* results = out + lane * l.batch * l.inputs + first;
     for (long o = 0; o < l.outputs; o += kDepth) {
       const long depth = least(kDepth, l.outputs - o);
-      for (long d = 0; d < depth; ++d) {
-        weights_of_row(l, w, lane, o + d, first, columns, row);
-        for (long p = 0; p < across; ++p)
-          for (long n = 0; n < kPanel; ++n) block[(p * kDepth + d) * kPanel + n] = row[p * kPanel + n];
-      }
-      for (long t = 0; t < row_tiles; ++t) {
-        const long count = least(kRows, l.batch - t * kRows);
+      for (long d = 0; d < depth; ++d)
+        for (long p = 0; p < across; ++p) {
+          float* to = block + (p * kDepth + d) * kPanel;
+          const long here = least(kPanel, columns - p * kPanel);
+          weights_of_row(l, w, lane, o + d, first + p * kPanel, here, to);
+          for (long n = here; n < kPanel; ++n) to[n] = 0.0f;
+        }
+      for (long b = 0; b < l.batch; b += kRows) {
+        const long count = least(kRows, l.batch - b);
         Left left = {{}, 1, 0, depth, 1};
-        for (long m = 0; m < count; ++m)
-          left.rows[m] = gradient + (lane * l.batch + t * kRows + m) * l.outputs + o;
+        for (long m = 0; m < count; ++m) left.rows[m] = gradient + (lane * l.batch + b + m) * l.outputs + o;
         for (long p = 0; p < across; ++p)
           multiply(count, columns - p * kPanel, left, {block + p * kDepth * kPanel, kPanel},
-                   sums + (t * across + p) * kRows * kPanel, o > 0);
+                   results + b * l.inputs + p * kPanel, l.inputs, o > 0);
       }
     }
-    for (long b = 0; b < l.batch; ++b)
-      for (long n = 0; n < columns; ++n)
-        out[(lane * l.batch + b) * l.inputs + first + n] =
-            sums[((b / kRows * across + n / kPanel) * kRows + b % kRows) * kPanel + n % kPanel];
   });
 }
 
@@ -121,28 +115,28 @@ inline void linear_to_weights(const Linear& l, const float* gradient, const floa
   each(l.lanes * right_chunks * down, [=](long chunk) {
     const long lane = chunk / (right_chunks * down), first = chunk / down % right_chunks * wide;
     const long columns = least(wide, l.inputs - first), across = panels(columns);
-    float* packed = scratch(kTile, across * l.batch * kPanel + kRows * kPanel);  // [panels, B, panel]
-    float* sums = packed + across * l.batch * kPanel;
+    float* packed = scratch(kTile, l.batch * (across * kPanel + kRows));  // [panels, B, panel]
+    float* columns_of_gradient = packed + across * l.batch * kPanel;     // [B, kRows]
     for (long b = 0; b < l.batch; ++b)
-      for (long n = 0; n < across * kPanel; ++n)
-        packed[(n / kPanel * l.batch + b) * kPanel + n % kPanel] =
-            n < columns ? x[(lane * l.batch + b) * l.inputs + first + n] : 0.0f;
+      for (long p = 0; p < across; ++p)
+        copy_panel(x + (lane * l.batch + b) * l.inputs + first + p * kPanel, columns - p * kPanel,
+                   packed + (p * l.batch + b) * kPanel);
     const long begin = chunk % down * tall, end = least(begin + tall, l.outputs);
     for (long o = begin; o < end; o += kRows) {
-      const long count = least(kRows, end - o);
-      Left left = {{}, 1, 0, l.batch, l.outputs};
-      for (long m = 0; m < count; ++m) left.rows[m] = gradient + lane * l.batch * l.outputs + o + m;
-      for (long p = 0; p < across; ++p) {
-        multiply(count, columns - p * kPanel, left, {packed + p * l.batch * kPanel, kPanel}, sums, false);
-        const long i = first + p * kPanel, here = least(kPanel, columns - p * kPanel);
-        for (long m = 0; m < count; ++m) {
-          const long at = (lane * l.outputs + o + m) * l.inputs + i;
-          for (long n = 0; n < here; ++n) kernel[at + n] = sums[m * kPanel + n];
-          if (sigma == nullptr) continue;
-          const float* in = noise_in + lane * l.inputs + i;
-          const float noise = noise_out[lane * l.outputs + o + m];
-          for (long n = 0; n < here; ++n) sigma[at + n] = sums[m * kPanel + n] * noise * in[n];
-        }
+      const long count = least(kRows, end - o), at = (lane * l.outputs + o) * l.inputs + first;
+      Left left = {{}, 1, 0, l.batch, kRows};
+      for (long b = 0; b < l.batch; ++b)
+        for (long m = 0; m < count; ++m)
+          columns_of_gradient[b * kRows + m] = gradient[(lane * l.batch + b) * l.outputs + o + m];
+      for (long m = 0; m < count; ++m) left.rows[m] = columns_of_gradient + m;
+      for (long p = 0; p < across; ++p)
+        multiply(count, columns - p * kPanel, left, {packed + p * l.batch * kPanel, kPanel}, kernel + at + p * kPanel,
+                 l.inputs, false);
+      for (long m = 0; sigma != nullptr && m < count; ++m) {
+        const float noise = noise_out[lane * l.outputs + o + m];
+        const float *in = noise_in + lane * l.inputs + first, *row = kernel + at + m * l.inputs;
+        float* to = sigma + at + m * l.inputs;
+        for (long n = 0; n < columns; ++n) to[n] = row[n] * noise * in[n];
       }
     }
   });

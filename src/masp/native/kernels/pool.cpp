@@ -8,6 +8,9 @@
 #include <mutex>
 #include <thread>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -103,9 +106,18 @@ class Pool {
   std::atomic<int> asleep_{0};
 };
 
+// Cores that this process may run on.
+int cores() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 Pool& pool() {
   // Never destroyed: its threads live as long as the process.
-  static Pool* only = new Pool(std::max(1, static_cast<int>(std::thread::hardware_concurrency())) - 1);
+  static Pool* only = new Pool(cores() - 1);
   return *only;
 }
 

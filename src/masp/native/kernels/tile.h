@@ -35,10 +35,10 @@ struct Right {
 };
 
 template <long M, long N, bool kStep1>
-inline void multiply_rows(const Left& left, Right right, float* sums, bool add) {
+inline void multiply_rows(const Left& left, Right right, float* to, long stride, bool add) {
   Vector sum[M][N];
   for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(sums + m * kPanel + n * kWidth) : Vector{};
+    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
   const float* b = right.data;
   const float* a[M];
   for (long m = 0; m < M; ++m) a[m] = left.rows[m];
@@ -57,23 +57,81 @@ inline void multiply_rows(const Left& left, Right right, float* sums, bool add) 
     for (long m = 0; m < M; ++m) a[m] += rest;
   }
   for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) store(sums + m * kPanel + n * kWidth, sum[m][n]);
+    for (long n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
 template <long M>
-inline void multiply_some(long count, long columns, const Left& left, Right right, float* sums, bool add) {
+inline void multiply_some(long count, bool narrow, const Left& left, Right right, float* to, long stride, bool add) {
   if constexpr (M > 1) {
-    if (count < M) return multiply_some<M - 1>(count, columns, left, right, sums, add);
+    if (count < M) return multiply_some<M - 1>(count, narrow, left, right, to, stride, add);
   }
-  const bool narrow = columns <= kWidth;
   if (left.step == 1)
-    narrow ? multiply_rows<M, 1, true>(left, right, sums, add) : multiply_rows<M, 2, true>(left, right, sums, add);
+    narrow ? multiply_rows<M, 1, true>(left, right, to, stride, add)
+           : multiply_rows<M, 2, true>(left, right, to, stride, add);
   else
-    narrow ? multiply_rows<M, 1, false>(left, right, sums, add) : multiply_rows<M, 2, false>(left, right, sums, add);
+    narrow ? multiply_rows<M, 1, false>(left, right, to, stride, add)
+           : multiply_rows<M, 2, false>(left, right, to, stride, add);
 }
 
-// sums[m][0..kPanel) = (or +=) the product of `count` rows with a panel of which `columns` columns matter; the rest of
-// the panel is read all the same, so it must exist.
-inline void multiply(long count, long columns, const Left& left, Right right, float* sums, bool add) {
-  multiply_some<kRows>(count, columns, left, right, sums, add);
+// Row m of `to`, `stride` apart, = (or +=) the product of `count` rows with the `columns` first columns of a panel. All
+// columns of the panel (of its first vector, where that is enough) are read, so they must exist; in `to` none past
+// `columns` is touched.
+inline void multiply(long count, long columns, const Left& left, Right right, float* to, long stride, bool add) {
+  const bool narrow = columns <= kWidth;
+  if (columns >= kPanel || columns == kWidth) {
+    multiply_some<kRows>(count, narrow, left, right, to, stride, add);
+    return;
+  }
+  alignas(64) float whole[kRows * kPanel];
+  for (long m = 0; add && m < count; ++m)
+    for (long n = 0; n < kPanel; ++n) whole[m * kPanel + n] = n < columns ? to[m * stride + n] : 0.0f;
+  multiply_some<kRows>(count, narrow, left, right, whole, kPanel, add);
+  for (long m = 0; m < count; ++m)
+    for (long n = 0; n < columns; ++n) to[m * stride + n] = whole[m * kPanel + n];
+}
+
+// to[n] = from[n] for a panel of which `columns` columns exist; the others become 0.
+inline void copy_panel(const float* from, long columns, float* to) {
+  if (columns >= kPanel) {
+    store(to, load(from));
+    store(to + kWidth, load(from + kWidth));
+    return;
+  }
+  for (long n = 0; n < kPanel; ++n) to[n] = n < columns ? from[n] : 0.0f;
+}
+
+#ifndef __clang__
+typedef int Places __attribute__((vector_size(4 * kWidth)));
+
+// Swaps the off-diagonal blocks of side H in all blocks of side 2 H of a square of vectors.
+template <long H>
+inline void swap_blocks(Vector* square) {
+  Places upper = {}, lower = {};
+  for (int n = 0; n < kWidth; ++n) {
+    upper[n] = n & H ? kWidth + n - static_cast<int>(H) : n;
+    lower[n] = n & H ? kWidth + n : n + static_cast<int>(H);
+  }
+  for (long i = 0; i < kWidth; ++i) {
+    if (i & H) continue;
+    const Vector a = square[i], b = square[i + H];
+    square[i] = __builtin_shuffle(a, b, upper);
+    square[i + H] = __builtin_shuffle(a, b, lower);
+  }
+}
+#endif
+
+// to[c * to_stride + r] = from[r * from_stride + c] for a square of kWidth x kWidth numbers.
+inline void transpose_square(const float* from, long from_stride, float* to, long to_stride) {
+#ifndef __clang__
+  Vector square[kWidth];
+  for (long r = 0; r < kWidth; ++r) square[r] = load(from + r * from_stride);
+  swap_blocks<1>(square);
+  swap_blocks<2>(square);
+  if constexpr (kWidth > 4) swap_blocks<4>(square);
+  if constexpr (kWidth > 8) swap_blocks<8>(square);
+  for (long c = 0; c < kWidth; ++c) store(to + c * to_stride, square[c]);
+#else
+  for (long c = 0; c < kWidth; ++c)
+    for (long r = 0; r < kWidth; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+#endif
 }
