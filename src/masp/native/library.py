@@ -48,6 +48,11 @@ def status() -> str:
     return f"on: {INSTRUCTIONS[library.masp_instructions()]}, {library.masp_threads()} threads"
 
 
+def limit_instructions(most: int) -> None:
+    """Use none beyond INSTRUCTIONS[most], whatever the processor has: so that tests reach all kernels."""
+    _load()[0].masp_limit_instructions(most)
+
+
 def call(name: str, shapes: Any, *operands: Any, **attributes: Any) -> Any:
     """What the kernel `name` makes of `operands`: float32 arrays of `shapes`, one shape or a list of them."""
     several = isinstance(shapes, list)

@@ -1,4 +1,5 @@
 // What XLA calls: each handler reads shapes, and goes to the kernels for the instructions that this processor has.
+#include <atomic>
 #include <cstring>
 
 #include "ffi.h"
@@ -46,17 +47,19 @@ constexpr long kWidth = 4, kTotal = 12;
 namespace masp {
 namespace {
 
+// The best instructions that this processor has and nobody forbade: 0 plain, 1 AVX2, 2 AVX-512.
+std::atomic<int> most_instructions{2};
+
 int instructions() {
+  int found = 0;
 #ifdef MASP_DISPATCH
-  static const int found = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
-                               ? 2
-                           : __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 1
-                                                                                              : 0;
-  return found;
-#else
-  return 0;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found = 1;
+  if (found == 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
+    found = 2;
 #endif
+  const int most = most_instructions.load(std::memory_order_relaxed);
+  return found < most ? found : most;
 }
 
 #ifdef MASP_DISPATCH
@@ -114,6 +117,7 @@ using namespace masp;
 extern "C" {
 
 int masp_instructions() { return instructions(); }
+void masp_limit_instructions(int most) { most_instructions = most; }  // so that tests reach all kernels
 int masp_threads() { return threads(); }
 
 // (images, kernel) -> pixels
