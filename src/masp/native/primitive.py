@@ -7,6 +7,7 @@ compiled run are one call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import jax
@@ -37,8 +38,12 @@ def make(name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any
         results = primitive.bind(*folded, **params)
         return [r.reshape(count, -1, *r.shape[1:]) for r in results], [0] * len(results)
 
+    @cache
+    def compiled(params: tuple[tuple[str, Any], ...]) -> Any:
+        return jax.jit(lambda *operands: primitive.bind(*operands, **dict(params)))
+
     def run(*operands: Any, **params: Any) -> list[Any]:
-        return jax.jit(lambda *given: primitive.bind(*given, **params))(*operands)
+        return compiled(tuple(params.items()))(*operands)
 
     primitive.def_impl(run)
     primitive.def_abstract_eval(abstract)
