@@ -17,7 +17,6 @@ from masp.config import AgentConfig, SimilarityConfig
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
 from masp.optimiser import descend
-from masp.ordering import after
 from masp.replay import Sample
 
 
@@ -205,13 +204,14 @@ class Learner:
             credit = self.td_gradient(state._replace(similarity=seen), inside, noise[:2])
             gradient = jax.tree.map(jnp.add, gradient, credit)
         step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
+        kept: Any = ()
         if self.similarity.learns and self.similarity.held_out == "next":
             state = self._keep(state, step, next_look=state.updates + 1)
             # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
-            gradient = after(state.recent.context.reshape(-1)[0], gradient)
+            kept = state.recent.context.reshape(-1)[0]
         a = self.agent
         params, opt_state, norm = descend(
-            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params
+            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params, kept
         )
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
