@@ -22,6 +22,7 @@ TARGETS = (
     "masp_linear_to_inputs",
     "masp_linear_to_weights",
     "masp_adam",
+    "masp_softmax",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 

@@ -4,3 +4,4 @@
 #include "convolution.h"
 #include "linear.h"
 #include "adam.h"
+#include "softmax.h"

@@ -178,6 +178,17 @@ void* masp_linear_to_weights(CallFrame* frame) {
   return nullptr;
 }
 
+// (logits [lanes..., ..., atoms], support [lanes..., atoms]) -> probabilities [..., atoms], values [...]
+void* masp_softmax(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const int64_t rank = frame->arguments.at[0]->rank, atoms = shape(frame, 0)[rank - 1];
+  int64_t rows = 1, lanes = 1;
+  for (int64_t d = 0; d + 1 < rank; ++d) rows *= shape(frame, 0)[d];
+  for (int64_t d = 0; d + 1 < frame->arguments.at[1]->rank; ++d) lanes *= shape(frame, 1)[d];
+  MASP_CALL(, softmax(lanes, rows, atoms, argument(frame, 0), argument(frame, 1), result(frame, 0), result(frame, 1)));
+  return nullptr;
+}
+
 // (corrections [lanes..., 2], n gradients, n means, n squares, n params) -> n means, n squares, n params in place, norm
 void* masp_adam(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
