@@ -73,7 +73,8 @@ def test_second_derivatives(kernels, noisy, outer):
 
     def curvature(by):
         def slope(*given):
-            return sum(jnp.sum(jnp.cos(g)) for g in jax.grad(lambda *g: jnp.sum(jnp.sin(by(*g))), argnums=which)(*given))
+            gradients = jax.grad(lambda *g: jnp.sum(jnp.sin(by(*g))), argnums=which)(*given)
+            return sum(jnp.sum(jnp.cos(g)) for g in gradients)
 
         return outer(slope, argnums=which)
 

@@ -73,7 +73,10 @@ class _Updates:
         transition = Transition(states, ones.astype(jnp.int32), ones, 0.9 * ones, states[::-1])
         self._sample = Sample(transition, ones, jnp.arange(a.batch_size))
         similarity = sim.start("constant", [[0]] * actions, 0.01, key, s.similarity_rank)
-        self._state = (jax.jit(self._learner.init)(key, states[:1], similarity), Metrics(*[jnp.zeros(()) for _ in Metrics._fields]))
+        self._state = (
+            jax.jit(self._learner.init)(key, states[:1], similarity),
+            Metrics(*[jnp.zeros(()) for _ in Metrics._fields]),
+        )
         self._many = jax.jit(self._run, donate_argnums=0)
         self.do(1)
 

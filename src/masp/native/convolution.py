@@ -1,7 +1,7 @@
-"""Convolutions without padding by our kernels: three products, each linear in both factors, that differentiate into each
-other.
+"""Convolutions without padding by our kernels.
 
-Images are [L, B, H, W, C], kernels [L, k, k, C, F], pixels [L, B, H', W', F], for L lanes.
+Three products, each linear in both factors, differentiate into each other. Images are [L, B, H, W, C],
+kernels [L, k, k, C, F], pixels [L, B, H', W', F], for L lanes.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ def _product(name: str, shapes: Any, to_left: Any, to_right: Any) -> Any:
     return primitive
 
 
-_convolve = _product(
+_convolve: Any = _product(
     "masp_convolve",
     _pixels_shape,
     lambda pixels, kernel, **params: _to_images.bind(pixels, kernel, **params),
     lambda pixels, x, **params: _to_kernel.bind(x, pixels, **params),
 )
-_to_kernel = _product(
+_to_kernel: Any = _product(
     "masp_convolve_to_kernel",
     _kernel_shape,
     lambda kernel, pixels, **params: _to_images.bind(pixels, kernel, **params),
     lambda kernel, x, **params: _convolve.bind(x, kernel, **params),
 )
-_to_images = _product(
+_to_images: Any = _product(
     "masp_convolve_to_images",
     _images_shape,
     lambda x, kernel, **params: _convolve.bind(x, kernel, **params),

@@ -69,13 +69,13 @@ def _outer_tangent(noise: Sequence[Any], tangents: Sequence[Any]) -> Any:
     return _outer([d_in, noise[1]]) + _outer([noise[0], d_out])
 
 
-_linear = _through_weights(
+_linear: Any = _through_weights(
     "masp_linear",
     lambda x, kernel: (*x.shape[:2], kernel.shape[1]),
     lambda cotangent, *weights: _to_inputs.bind(cotangent, *weights),
     lambda cotangent, x, *noise: _to_weights.bind(cotangent, x, *noise),
 )
-_to_inputs = _through_weights(
+_to_inputs: Any = _through_weights(
     "masp_linear_to_inputs",
     lambda gradient, kernel: (*gradient.shape[:2], kernel.shape[2]),
     lambda cotangent, *weights: _linear.bind(cotangent, *weights),
@@ -110,4 +110,4 @@ def _weights(*operands: Any) -> list[Any]:
     return call("masp_linear_to_weights", _weights_shapes(*operands), *operands)
 
 
-_to_weights = make("masp_linear_to_weights", _weights_shapes, _weights, _weights_jvp, _weights_transpose)
+_to_weights: Any = make("masp_linear_to_weights", _weights_shapes, _weights, _weights_jvp, _weights_transpose)

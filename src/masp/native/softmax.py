@@ -21,7 +21,8 @@ def _softmax(logits: Array, support: Array) -> tuple[Array, Array]:
         jax.ShapeDtypeStruct(logits.shape, jnp.float32),
         jax.ShapeDtypeStruct(logits.shape[:-1], jnp.float32),
     )
-    return jax.ffi.ffi_call("masp_softmax", shapes, vmap_method="broadcast_all")(logits, support)
+    p, mean = jax.ffi.ffi_call("masp_softmax", shapes, vmap_method="broadcast_all")(logits, support)
+    return p, mean
 
 
 @_softmax.defjvp
