@@ -1,19 +1,6 @@
 // Clipping by global norm and one step of Adam, in place: gradient, moments and parameters are read once, after one
 // pass over the gradient for its norm.
 
-struct Leaf {
-  const float* gradient;
-  float *mean, *square, *params;  // in place
-  long size;                      // of one lane; lanes follow each other
-};
-
-struct Step {
-  long lanes, leaves;
-  const Leaf* leaf;
-  const float* corrections;  // [L, 2] 1 - b1^t and 1 - b2^t
-  float learning_rate, b1, b2, eps, eps_root, max_norm;  // max_norm 0: no clipping
-};
-
 constexpr long kPiece = 1 << 14;  // numbers per chunk
 
 struct Piece {

@@ -1,30 +1,6 @@
 // Convolutions of [L, B, H, W, C] with [L, k, k, C, F], without padding, for L lanes; patches are read from the image
 // where they lie: a row of a patch is k * C numbers in a row.
 
-struct Convolution {
-  long lanes, batch, height, width, channels, size, stride, features;
-
-  long out_height() const { return (height - size) / stride + 1; }
-  long out_width() const { return (width - size) / stride + 1; }
-  long pixels() const { return out_height() * out_width(); }
-  long run() const { return size * channels; }
-  long depth() const { return size * run(); }
-  long image() const { return height * width * channels; }
-
-  // Where in the images of a lane the patches of some output pixels (of the whole batch) begin.
-  void patches(long pixel, long count, long* to) const {
-    const long columns = out_width(), rows = out_height();
-    long b = pixel / (rows * columns), y = pixel / columns % rows, x = pixel % columns;
-    for (long m = 0; m < count; ++m) {
-      to[m] = b * image() + (y * width + x) * stride * channels;
-      if (++x < columns) continue;
-      x = 0;
-      if (++y < rows) continue;
-      y = 0, ++b;
-    }
-  }
-};
-
 // [rows, columns] as it is where whole panels fit, else copied to rows that are whole panels long.
 inline Right whole_panels(const float* data, long rows, long columns) {
   if (columns % kPanel == 0 || columns == kWidth) return {data, columns};

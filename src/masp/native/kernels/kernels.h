@@ -5,3 +5,6 @@
 #include "linear.h"
 #include "adam.h"
 #include "softmax.h"
+
+const Kernels kKernels = {convolve,          convolve_to_kernel, convolve_to_images, linear,
+                          linear_to_inputs, linear_to_weights,  adam,               softmax};

@@ -1,14 +1,6 @@
 // Linear layers [L, B, I] -> [L, B, O] whose weights are kernel + noise_out * sigma * noise_in (kernel alone where
 // sigma is null), made block by block where they are used and never written to memory.
 
-struct Weights {
-  const float *kernel, *sigma, *noise_in, *noise_out;  // [L, O, I] twice, [L, I], [L, O]
-};
-
-struct Linear {
-  long lanes, batch, inputs, outputs;
-};
-
 constexpr long kDepth = 256;  // of a block of weights that stays in the first cache
 constexpr long kApart = kDepth + 16;  // of its rows: at a power of two they would fall on the same few places there
 
