@@ -155,8 +155,7 @@ def main() -> None:
     args = parser.parse_args()
     figures = {}
     for case in args.cases:
-        about = {"load_average": os.getloadavg()[0], "native": status()}
-        figures[case] = {**measure(case, args.turns), **about}
+        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "native": status()}
         print(json.dumps({case: figures[case]}, indent=1), flush=True)
     if args.out:
         args.out.write_text(json.dumps(figures, indent=1) + "\n")
