@@ -77,6 +77,7 @@ struct CallFrame {
   Attributes attributes;
 };
 
+// 0.1 has all that we use; XLA 0.3 still takes it, and one that does not says so when the library is loaded.
 constexpr int32_t kMetadataExtension = 1, kMajor = 0, kMinor = 1;
 
 // Whether the call only asks which version of the interface we speak; then it has its answer.
