@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from masp.native.library import status
+
 HERE = Path(__file__).resolve().parent
 PACKAGES = (
     "torch==2.13.0",
@@ -153,7 +155,7 @@ def main() -> None:
     args = parser.parse_args()
     figures = {}
     for case in args.cases:
-        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0]}
+        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "native": status()}
         print(json.dumps({case: figures[case]}, indent=1), flush=True)
     if args.out:
         args.out.write_text(json.dumps(figures, indent=1) + "\n")

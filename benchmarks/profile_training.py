@@ -26,6 +26,7 @@ import optax
 from masp import losses, replay
 from masp.allocator import keep_freed_memory
 from masp.config import TrainConfig, replace
+from masp.native.library import status
 from masp.presets import from_preset
 from masp.training.train import make_loop
 
@@ -153,7 +154,7 @@ def main() -> None:
     args = parser.parse_args()
     keep_freed_memory()
     peak = peak_flops(args.turns)
-    figures: dict[str, Any] = {"peak_gigaflops": peak / 1e9, "load_average": os.getloadavg()[0]}
+    figures: dict[str, Any] = {"peak_gigaflops": peak / 1e9, "load_average": os.getloadavg()[0], "native": status()}
     for case in args.cases:
         figures[case] = profile(CASES[case], ITERATIONS[case], args.turns, peak)
     text = json.dumps(figures, indent=1)

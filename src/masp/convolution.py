@@ -1,7 +1,8 @@
 """Convolutions as matrix products.
 
 On CPU, XLA's gradient of a convolution is slow, and inside a loop one thread runs it: an update of the Nature network
-took about 0.8 s there (docs/performance.md). Elsewhere the native one is used.
+took about 0.8 s there (docs/performance.md). Elsewhere the backend's own is used. Where our kernels are built
+(`native/`), they are, and what is here is for everybody else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import Array
+
+from masp.native import convolution as native_convolution
+from masp.native import library as native
 
 
 class Convolution(nn.Module):
@@ -26,6 +30,8 @@ class Convolution(nn.Module):
         shape = (self.size, self.size, x.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        if native.usable(x, kernel):
+            return native_convolution.convolve(x, kernel, self.stride) + bias
         as_product = jax.default_backend() == "cpu" and self.size % self.stride == 0
         return (convolve_as_product if as_product else convolve_natively)(x, kernel, self.stride) + bias
 

@@ -17,7 +17,7 @@ from masp.config import AgentConfig, SimilarityConfig
 from masp.features import flat_features
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
-from masp.ordering import after
+from masp.optimiser import descend
 from masp.replay import Sample
 
 
@@ -215,12 +215,15 @@ class Learner:
             credit = self.td_gradient(state._replace(similarity=seen), inside, noise[:2])
             gradient = jax.tree.map(jnp.add, gradient, credit)
         step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
+        kept: Any = ()
         if self.similarity.learns and self.similarity.held_out == "next":
             state = self._keep(state, step, next_look=state.updates + 1)
             # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
-            gradient = after(state.recent.context.reshape(-1)[0], gradient)
-        updates, opt_state = self.optimiser.update(gradient, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, updates)
+            kept = state.recent.context.reshape(-1)[0]
+        a = self.agent
+        params, opt_state, norm = descend(
+            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params, kept
+        )
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
         if self.similarity.learns and self.similarity.held_out == "separate":
@@ -240,7 +243,7 @@ class Learner:
             jnp.mean(q),
             jnp.mean(jnp.max(q, axis=1)),
             jnp.mean(jnp.std(q, axis=1)),
-            optax.global_norm(gradient),
+            norm,
             meta_norm,
         )
         return state, per_transition, metrics

@@ -7,11 +7,16 @@ import jax.numpy as jnp
 import rlax
 from jax import Array
 
+from masp.native import library as native
+from masp.native import softmax as native_softmax
+
 
 def expected_values(outputs: Array, support: Array) -> Array:
     """[..., A] values from network outputs [..., A, atoms]; a single atom is the value itself."""
     if support.shape[0] == 1:
         return outputs[..., 0]
+    if native.usable(outputs, support):
+        return native_softmax.expected_values(outputs, support)
     return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
 
 

@@ -22,6 +22,9 @@ from jax import Array
 
 Params = Any
 
+EPS_ROOT = 1e-16
+"""Under Adam's square root (see `adam`)."""
+
 
 class InnerStep(NamedTuple):
     """One update of the agent, as far as its dependence on the similarity goes."""
@@ -42,7 +45,7 @@ def adam(learning_rate: float, eps: float, max_norm: float | None) -> optax.Grad
     `eps_root`, so the derivative stays that of the step really taken. 1e-16 moves the denominator by at most 1e-8.
     """
     clip = clip_by_global_norm(max_norm) if max_norm else optax.identity()
-    return optax.chain(clip, optax.scale_by_adam(eps=eps, eps_root=1e-16), optax.scale(-learning_rate))
+    return optax.chain(clip, optax.scale_by_adam(eps=eps, eps_root=EPS_ROOT), optax.scale(-learning_rate))
 
 
 def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:

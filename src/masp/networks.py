@@ -14,6 +14,9 @@ from jax.flatten_util import ravel_pytree
 from masp.convolution import Convolution, patches
 from masp.environments.base import ObservationKind
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
+from masp.native import convolution as native_convolution
+from masp.native import library as native
+from masp.native import linear as native_linear
 
 Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
@@ -31,14 +34,22 @@ class Linear(nn.Module):
 
     features: int
     initial_scale: float = 1.0
+    patch: int = 1
+    """Side of the patches of [B, H, W, C] that the layer is applied to, each as one vector; 1: it is applied to x."""
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         around = nn.initializers.variance_scaling(
             self.initial_scale**2, "fan_in", "truncated_normal", in_axis=-1, out_axis=-2
         )
-        kernel = self.param("kernel", around, (self.features, x.shape[-1]))
+        kernel = self.param("kernel", around, (self.features, self.patch**2 * x.shape[-1]))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        if self.patch > 1 and native.usable(x, kernel):
+            by_place = kernel.T.reshape(self.patch, self.patch, -1, self.features)
+            return native_convolution.convolve(x, by_place, 1) + bias
+        if x.ndim == 2 and native.usable(x, kernel):
+            return native_linear.linear(x, kernel) + bias
+        x = patches(x, self.patch) if self.patch > 1 else x
         return jnp.einsum("...i,oi->...o", x, kernel) + bias
 
 
@@ -71,8 +82,12 @@ class NoisyDense(nn.Module):
         if self.is_initializing() or self.has_variable("noise", "input"):
             noise_in = self.variable("noise", "input", jnp.zeros, (inputs,)).value
             noise_out = self.variable("noise", "output", jnp.zeros, (self.features,)).value
-            kernel = kernel + noise_out[:, None] * kernel_sigma * noise_in
             bias = bias + bias_sigma * noise_out
+            if native.usable(x, kernel, kernel_sigma, noise_in, noise_out):
+                return native_linear.noisy_linear(x, kernel, kernel_sigma, noise_in, noise_out) + bias
+            kernel = kernel + noise_out[:, None] * kernel_sigma * noise_in
+        if native.usable(x, kernel):
+            return native_linear.linear(x, kernel) + bias
         return jnp.einsum("bi,oi->bo", x, kernel) + bias
 
 
@@ -109,9 +124,10 @@ class SmallTorso(nn.Module):
     @nn.compact
     def __call__(self, x: Array, bits: int = 0) -> Array:
         """[B, features] from planes [B, H, W, C] or, with `bits`, from numbers that hold so many planes each."""
-        near = patches(x, 3)
-        planes = _planes(near, bits, self.dtype) if bits else near.astype(self.dtype)
-        x = nn.relu(Linear(self.features)(planes))
+        direct = native.usable(jax.ShapeDtypeStruct((), self.dtype))  # our kernels read patches where they lie
+        x = x if direct else patches(x, 3)
+        planes = _planes(x, bits, self.dtype) if bits else x.astype(self.dtype)
+        x = nn.relu(Linear(self.features, patch=3 if direct else 1)(planes))
         return x.reshape(x.shape[0], -1)
 
 

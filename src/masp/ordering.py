@@ -16,5 +16,7 @@ def after(done: Any, values: T) -> T:
     Where something is read and then overwritten, as the replay by learning and by the next step, or the parameters by
     what a meta-step keeps and by Adam, XLA copies the whole of it unless the one visibly comes before the other.
     """
+    if not jax.tree.leaves(done):
+        return values
     never = sum(jax.tree.leaves(done)) > jnp.inf  # also for NaN
     return jax.tree.map(lambda leaf: jnp.where(never, jnp.zeros_like(leaf), leaf), values)

@@ -1,6 +1,8 @@
 """How the cost of an update grows with the number of actions, with the similarity as a matrix and as factors.
 
-Updates alone, on random data: `masp` with each against `macros`, whose last layer grows too.
+Updates alone, on random data: `masp` with each against `macros`, whose last layer grows too. What an update says about
+itself is computed as in a run, where it goes into the log: without it XLA leaves out the action values that only
+`masp` needs for anything else.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from masp import similarity as sim
 from masp.allocator import keep_freed_memory
 from masp.bench.turns import in_turns, ratio
 from masp.config import TrainConfig, replace
-from masp.learner import Learner
+from masp.learner import Learner, Metrics
 from masp.networks import QNetwork
 from masp.presets import from_preset
 from masp.replay import Sample, Transition
@@ -71,7 +73,10 @@ class _Updates:
         transition = Transition(states, ones.astype(jnp.int32), ones, 0.9 * ones, states[::-1])
         self._sample = Sample(transition, ones, jnp.arange(a.batch_size))
         similarity = sim.start("constant", [[0]] * actions, 0.01, key, s.similarity_rank)
-        self._state = jax.jit(self._learner.init)(key, states[:1], similarity)
+        self._state = (
+            jax.jit(self._learner.init)(key, states[:1], similarity),
+            Metrics(*[jnp.zeros(()) for _ in Metrics._fields]),
+        )
         self._many = jax.jit(self._run, donate_argnums=0)
         self.do(1)
 
@@ -79,8 +84,10 @@ class _Updates:
         self._state = jax.block_until_ready(self._many(self._state, updates))
 
     def _run(self, state: Any, updates: jax.Array) -> Any:
-        def update(_: Any, state: Any) -> Any:
+        def update(_: Any, carried: Any) -> Any:
+            state, total = carried
             key = jax.random.fold_in(jax.random.PRNGKey(1), state.updates)
-            return self._learner.update(state, self._sample, key, lambda: self._sample)[0]
+            state, _, metrics = self._learner.update(state, self._sample, key, lambda: self._sample)
+            return state, jax.tree.map(jnp.add, total, metrics)
 
         return jax.lax.fori_loop(0, updates, update, state)

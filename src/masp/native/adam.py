@@ -1,0 +1,47 @@
+"""Clipping and Adam in one pass over memory, in place."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+MOST_LEAVES = 256  # as in kernels/library.cpp
+
+
+class Settings(NamedTuple):
+    """What a step of Adam does not learn; `max_norm` 0: no clipping."""
+
+    learning_rate: float
+    b1: float
+    b2: float
+    eps: float
+    eps_root: float
+    max_norm: float
+
+
+def step(
+    settings: Settings, corrections: Array, gradients: Any, means: Any, squares: Any, params: Any
+) -> tuple[Any, Any, Any, Array]:
+    """Means, squares, parameters after the step, and the norm [] of the gradient; four trees of the same form.
+
+    Args:
+      corrections: [2] 1 - b1^t and 1 - b2^t, t counting this step.
+    """
+    leaves = jax.tree.leaves((gradients, means, squares, params))
+    count = len(leaves) // 4
+    out = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves[count:]]
+    numbers = {name: np.float32(value) for name, value in settings._asdict().items()}
+    *after, norm = jax.ffi.ffi_call(
+        "masp_adam",
+        [*out, jax.ShapeDtypeStruct((), jnp.float32)],
+        input_output_aliases={1 + count + i: i for i in range(3 * count)},
+        vmap_method="broadcast_all",
+    )(corrections, *leaves, **numbers)
+    parts = [after[i * count : (i + 1) * count] for i in range(3)]
+    tree = jax.tree.structure(gradients)
+    return (*map(partial(jax.tree.unflatten, tree), parts), norm)

@@ -1,0 +1,72 @@
+// What the kernels are given, and the table of them that each instruction set fills in.
+#pragma once
+
+namespace masp {
+
+// Images [L, B, H, W, C], kernels [L, k, k, C, F], pixels [L, B, H', W', F].
+struct Convolution {
+  long lanes, batch, height, width, channels, size, stride, features;
+
+  long out_height() const { return (height - size) / stride + 1; }
+  long out_width() const { return (width - size) / stride + 1; }
+  long pixels() const { return out_height() * out_width(); }
+  long run() const { return size * channels; }
+  long depth() const { return size * run(); }
+  long image() const { return height * width * channels; }
+
+  // Where in the images of a lane the patches of some output pixels (of the whole batch) begin.
+  void patches(long pixel, long count, long* to) const {
+    const long columns = out_width(), rows = out_height();
+    long b = pixel / (rows * columns), y = pixel / columns % rows, x = pixel % columns;
+    for (long m = 0; m < count; ++m) {
+      to[m] = b * image() + (y * width + x) * stride * channels;
+      if (++x < columns) continue;
+      x = 0;
+      if (++y < rows) continue;
+      y = 0, ++b;
+    }
+  }
+};
+
+// kernel + noise_out * sigma * noise_in; the kernel alone where sigma is null.
+struct Weights {
+  const float *kernel, *sigma, *noise_in, *noise_out;  // [L, O, I] twice, [L, I], [L, O]
+};
+
+// [L, B, I] -> [L, B, O]
+struct Linear {
+  long lanes, batch, inputs, outputs;
+};
+
+struct Leaf {
+  const float* gradient;
+  float *mean, *square, *params;  // in place
+  long size;                      // of one lane; lanes follow each other
+};
+
+struct Step {
+  long lanes, leaves;
+  const Leaf* leaf;
+  const float* corrections;  // [L, 2] 1 - b1^t and 1 - b2^t
+  float learning_rate, b1, b2, eps, eps_root, max_norm;  // max_norm 0: no clipping
+};
+
+struct Kernels {
+  void (*convolve)(const Convolution&, const float* images, const float* kernel, float* pixels);
+  void (*convolve_to_kernel)(const Convolution&, const float* images, const float* pixels, float* kernel);
+  void (*convolve_to_images)(const Convolution&, const float* pixels, const float* kernel, float* images);
+  void (*linear)(const Linear&, const float* x, const Weights&, float* out);
+  void (*linear_to_inputs)(const Linear&, const float* gradient, const Weights&, float* out);
+  void (*linear_to_weights)(const Linear&, const float* gradient, const float* x, const float* noise_in,
+                            const float* noise_out, float* kernel, float* sigma);
+  void (*adam)(const Step&, float* norm);
+  void (*softmax)(long lanes, long rows, long atoms, const float* logits, const float* support, float* probabilities,
+                  float* values);
+};
+
+// 0 plain, 1 AVX2, 2 AVX-512: the best that this processor has, up to a limit that tests set to reach all kernels.
+int instructions();
+void limit_instructions(int most);
+const Kernels& kernels();
+
+}  // namespace masp

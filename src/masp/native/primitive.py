@@ -1,0 +1,77 @@
+"""Kernels as JAX primitives: what all of them have in common.
+
+A kernel takes arrays with a leading axis of lanes. Under `vmap` the new axis is folded into it, so all seeds of a
+compiled run are one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+Shapes = Callable[..., list[tuple[int, ...]]]
+
+
+def make(name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any, transpose: Any) -> Primitive:
+    """A primitive with several float32 results.
+
+    Args:
+      shapes: of the results, from the operands (all with a shape) and the parameters.
+      evaluate: the results, by calls of kernels.
+      jvp, transpose: JAX's rules for differentiation; operands that carry no tangent are `ad.Zero`.
+    """
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+
+    def abstract(*operands: Any, **params: Any) -> list[Any]:
+        return [jax.core.ShapedArray(shape, jnp.float32) for shape in shapes(*operands, **params)]
+
+    def batch(operands: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[list[Any], list[int]]:
+        count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+        folded = [_fold(x, axis, count) for x, axis in zip(operands, axes, strict=True)]
+        results = primitive.bind(*folded, **params)
+        return [r.reshape(count, -1, *r.shape[1:]) for r in results], [0] * len(results)
+
+    @cache
+    def compiled(params: tuple[tuple[str, Any], ...]) -> Any:
+        return jax.jit(lambda *operands: primitive.bind(*operands, **dict(params)))
+
+    def run(*operands: Any, **params: Any) -> list[Any]:
+        return compiled(tuple(params.items()))(*operands)
+
+    primitive.def_impl(run)
+    primitive.def_abstract_eval(abstract)
+    mlir.register_lowering(primitive, mlir.lower_fun(evaluate, multiple_results=True), platform="cpu")
+    batching.primitive_batchers[primitive] = batch
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
+    return primitive
+
+
+def _fold(x: Any, axis: int | None, count: int) -> Any:
+    """[count * L, ...] of lanes [L, ...] with another axis of lanes somewhere, or with none."""
+    x = jnp.broadcast_to(x, (count, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+    return x.reshape(-1, *x.shape[2:])
+
+
+def zero(tangent: Any) -> bool:
+    """Whether a tangent is known to be nothing."""
+    return type(tangent) is ad.Zero
+
+
+def concrete(tangent: Any) -> Any:
+    """A tangent or cotangent as an array."""
+    return ad.instantiate_zeros(tangent)
+
+
+def added(terms: Sequence[list[Any]], results: Sequence[Any]) -> list[Any]:
+    """The tangents of `results`: the sum of all terms."""
+    if not terms:
+        return [jnp.zeros_like(result) for result in results]
+    return [sum(parts[1:], parts[0]) for parts in zip(*terms, strict=True)]
