@@ -125,8 +125,6 @@ MINIGRID: dict[str, Any] = {
     "steps_per_update": 32,
     "num_envs": 64,
     "penalty_weight": 0.03,
-    "full_weight_actions": 128,
-    "intra_option": True,
     # 500,000 steps are 15,600 updates: few enough to learn from every fourth, which costs little here
     "held_out": "next",
     "meta_period_updates": 4,

@@ -10,12 +10,12 @@ from masp.experiments.games import K, Setting
 from masp.experiments.minatar_settings import NOTES, TITLES, setting
 from masp.experiments.structure_minatar import FRAMES
 
-LAPTOP = ("Breakout", "Space Invaders", "Asterix")
-MANY = (256, 1024)
+LAPTOP = ("Breakout", "Space Invaders")
+MANY = (1024,)
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Smoke is one game; laptop three with ten seeds and one with many macros; paper all five, thirty seeds."""
+    """Smoke is one game; laptop two with ten seeds and one with many macros; paper all five, thirty seeds."""
     if scale == "smoke":
         return _rows(setting(scale, ("Breakout",)), (K,))
     laptop = setting("laptop", LAPTOP if scale == "laptop" else tuple(TITLES))
