@@ -204,6 +204,8 @@ MINATAR: dict[str, Any] = {
     # Not from there: a hidden layer after the convolution, as in MinAtar's own DQN; there is none in theirs.
     "hidden": 128,
     "num_envs": 16,
+    # a meta-step costs as much as 1.6 updates: 10 million frames are 2.5 million updates, so one in 16 leaves 156,000
+    "meta_period_updates": 16,
     # MASP is no part of that work; see docs/minatar.md.
     "penalty_weight": 0.03,
     "full_weight_actions": 128,
