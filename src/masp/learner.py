@@ -297,10 +297,12 @@ class Learner:
 
     def _learn_outcomes(self, state: LearnerState, alike: Array, sample: Sample, inside: Sample | None) -> LearnerState:
         """Where actions lead, from transitions of one decision; and the mean over states of who is alike."""
-        single = sample if inside is None else inside
-        seen = single.transition
-        before, behind = self.features(seen.s_tm1), self.features(seen.s_t)
-        known = outcomes.learn(state.outcomes, before, behind, seen, single.weight)
+        known = state.outcomes
+        for batch in (sample if self.agent.n_step == 1 else None, inside):
+            if batch is not None:  # windows have the whole macros, of which few are drawn from inside
+                seen = batch.transition
+                before, behind = self.features(seen.s_tm1), self.features(seen.s_t)
+                known = outcomes.learn(known, before, behind, seen, batch.weight)
         return state._replace(outcomes=known, similarity=outcomes.remember(state.similarity, alike))
 
     def _sync_target(self, state: LearnerState) -> LearnerState:

@@ -209,8 +209,6 @@ MINATAR: dict[str, Any] = {
     # MASP is no part of that work; see docs/minatar.md.
     "penalty_weight": 0.03,
     "full_weight_actions": 128,
-    # docs/does-it-work.md
-    "intra_option": True,
     "embedding": 16,
     "log_every_frames": 50_000,
     "eval_every_frames": 250_000,
