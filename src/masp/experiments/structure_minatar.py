@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from masp.experiments.experiment import Cell, Experiment, Scale
+from masp.experiments.experiment import Cell, Experiment, Scale, credited
 from masp.experiments.games import comparison
 from masp.experiments.minatar_settings import NOTES, TITLES, setting
 
@@ -21,7 +21,8 @@ def cells(scale: Scale) -> list[Cell]:
     seeds = tuple(range(10 if scale == "laptop" else 30))
     # The macros are those of `minatar`, mined from an agent that trained for as long as there.
     swept: dict[str, Any] = {"weights": WEIGHTS, "judged": "run", "seeds": seeds}
-    return comparison(dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, **swept))
+    found = comparison(dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, **swept))
+    return found + [credited(cell) for cell in found if cell.column == "macros"]
 
 
 EXPERIMENT = Experiment(
