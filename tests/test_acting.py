@@ -15,9 +15,9 @@ NEVER = np.zeros(2, bool)
 KEY = jax.random.PRNGKey(0)
 
 
-def make_actor(stack=1, clip_rewards=False, n_step=1):
+def make_actor(stack=1, clip_rewards=False, n_step=1, commit="always"):
     table, lengths = jnp.asarray(ACTIONS.table), jnp.asarray(ACTIONS.lengths)
-    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards)
+    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards, commit)
 
 
 def compiled(actor):
@@ -53,6 +53,46 @@ def test_greedy_decisions_are_made_only_when_due():
     assert played == [[1, 0], [0, 1], [1, 0], [0, 1]]
     assert state.usage.tolist() == [3, 2, 1]  # environment 0: the macro, then 0; environment 1: 0, 1, 0, 1
     assert state.steps == 8
+
+
+def test_who_commits_only_while_exploring_decides_again_at_every_step():
+    """The macro 1, 0, 1 is best at first: its first step is played, as the primitive that it is, then what is best."""
+    decide, advance = compiled(make_actor(commit="exploring"))
+    state, played, decided = start(), [], []
+    for tick, wish in enumerate([(2, 0), (0, 2), (2, 2)]):
+        state, primitives = decide(state, preferring(*wish), 0.0, tick, KEY)
+        played.append(primitives.tolist())
+        state, closed, _ = advance(state, step(tick + 1))
+        decided.append(closed.action[:, 0].tolist())
+        assert closed.closed.all()
+    assert played == decided == [[1, 0], [0, 1], [1, 1]]
+    assert state.usage.tolist() == [2, 0, 4]  # what was preferred, not what was played
+
+
+def test_a_random_macro_is_played_to_its_end_by_who_commits_only_while_exploring():
+    decide, advance = compiled(make_actor(commit="exploring"))
+    state = make_actor().init(jnp.zeros((200, 1)))
+    liking_0 = jnp.zeros((200, 3)).at[:, 0].set(1.0)
+    played, begun = [], []
+    for tick, epsilon in enumerate((1.0, 0.0, 0.0)):
+        state, primitives = decide(state, liking_0, epsilon, tick, jax.random.PRNGKey(3))
+        begun.append(np.asarray(state.macro.action))
+        played.append(np.asarray(primitives))
+        nothing = jnp.zeros(200, bool)
+        state, _, _ = advance(state, Step(jnp.zeros((200, 1)), jnp.zeros(200), nothing, nothing, nothing))
+    macros = begun[0] == 2
+    assert 30 < macros.sum() < 110
+    assert np.array(played)[:, macros].T.tolist() == [[1, 0, 1]] * int(macros.sum())
+    assert (np.array(played)[1:, ~macros] == 0).all()
+
+
+def test_random_decisions_by_shares():
+    """Shares 1, 2, 1: half of the decisions are the second action."""
+    actor = make_actor()
+    state = actor.init(jnp.zeros((4000, 1)))
+    state, _ = jax.jit(actor.decide)(state, jnp.zeros((4000, 3)), 1.0, 0, jax.random.PRNGKey(4), jnp.array([1, 2, 1.0]))
+    counts = np.bincount(state.macro.action, minlength=3)
+    assert stats.chisquare(counts, [1000, 2000, 1000]).pvalue > 1e-3
 
 
 def test_random_decisions_are_uniform_and_independent():

@@ -128,7 +128,7 @@ def different(name, value, kind):
         "v_min": -1.0,
         "v_max": 20.0,
     }
-    choices |= {"similarity_from": "outcomes"}
+    choices |= {"similarity_from": "outcomes", "commit": "exploring", "bootstrap": "primitives", "explore": "groups"}
     choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
         return choices[name]
@@ -201,6 +201,16 @@ def test_other_variants_have_no_penalty(variant):
     assert not config.similarity.active and not config.similarity.learns and config.similarity.embedding == 0
     assert config.seed == 5 and config.agent == CONFIG.agent
     assert CONFIG.resolved() == CONFIG
+
+
+def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
+    """Otherwise the same run would have two configurations."""
+    wanted = {"intra_option": True, "commit": "exploring", "bootstrap": "primitives", "explore": "groups"}
+    config = replace(CONFIG, **wanted)
+    agents = {variant: replace(config, variant=variant).resolved().agent for variant in ("rainbow", "macros", "masp")}
+    assert agents["rainbow"] == CONFIG.agent
+    assert agents["macros"] == replace(config, explore="actions").agent  # it knows of no groups
+    assert agents["masp"] == config.agent
 
 
 def test_the_papers_numbers_are_the_defaults():

@@ -1,5 +1,6 @@
 """Whole updates of the learner against updates written out by hand, in double precision."""
 
+import dataclasses
 from functools import cache, partial
 from itertools import pairwise
 
@@ -299,6 +300,30 @@ def test_frozen_similarity_never_changes_but_acts():
         # The target network is copied every second update.
         copied = after.params if number % 2 == 0 else state.target_params
         assert_close(after.target_params, copied, tolerance=0)
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_targets_can_be_the_best_of_primitives(double):
+    """By hand, with NumPy: of four actions the first two are primitives, and only they may be the next one."""
+    everything = naive.make_learner(dueling=False, noisy=False, double=double, atoms=1, embedding=0, penalty_weight=0.0)
+    agent = dataclasses.replace(everything.agent, bootstrap="primitives")
+    learner = Learner(everything.network, agent, everything.similarity, num_primitives=2)
+    rng = np.random.default_rng(5)
+    state, sample = naive.make_state(learner, rng, dtype=np.float64), naive.make_sample(rng, np.float64)
+    seen, plain = sample.transition, [None, None]
+    q, online, target = (
+        np.asarray(naive.forward(params, states, state.similarity)[..., 0])
+        for params, states in ((state.params, seen.s_tm1), (state.params, seen.s_t), (state.target_params, seen.s_t))
+    )
+    chooser = online if double else target
+    rows = np.arange(naive.BATCH)
+    goal = np.asarray(seen.r_t + seen.discount_t * target[rows, chooser[:, :2].argmax(axis=1)])
+    error = np.abs(goal - q[rows, seen.a_tm1])
+    outputs = learner.outputs(state.params, seen.s_tm1, state.similarity, None)
+    found = learner.td_losses(outputs, state, sample, plain)
+    np.testing.assert_allclose(found, np.where(error < 1, error**2 / 2, error - 0.5), rtol=1e-6)
+    assert (chooser.argmax(axis=1) >= 2).any()  # otherwise this would say nothing
+    assert not np.allclose(found, everything.td_losses(outputs, state, sample, plain))
 
 
 def test_without_weight_it_is_bitwise_plain_rainbow():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,6 +48,7 @@ class Actor:
     n_step: int
     stack: int
     clip_rewards: bool
+    commit: Literal["always", "exploring"] = "always"
 
     def init(self, observation: Array) -> ActorState:
         """Right after a reset that gave `observation` [N, ...]."""
@@ -71,21 +72,29 @@ class Actor:
         return replay.join_stack(state.frames)
 
     def decide(
-        self, state: ActorState, values: Array, epsilon: Array | float, tick: Array, key: Array
+        self,
+        state: ActorState,
+        values: Array,
+        epsilon: Array | float,
+        tick: Array,
+        key: Array,
+        shares: Array | None = None,
     ) -> tuple[ActorState, Array]:
         """Epsilon-greedy decisions where they are due; [N] the next primitive of every environment.
 
         Args:
           values: [N, A] action values of `inputs(state)`.
+          shares: [A] how likely each action is in a random decision, up to a factor; None: all alike.
         """
         due = (state.macro.position == 0) & ~state.resetting
         explore, which = jax.random.uniform(key, (2, *due.shape))
-        num_actions = values.shape[1]
-        random = jnp.minimum((which * num_actions).astype(jnp.int32), num_actions - 1)
-        greedy = jnp.argmax(values, axis=1).astype(jnp.int32)
-        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
+        random = _drawn(which, values.shape[1], shares)
+        best = jnp.argmax(values, axis=1).astype(jnp.int32)
+        # Primitives come first, so the first step of an action is an action, too.
+        begun = self.table[best, 0] if self.commit == "exploring" else best
+        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, begun))
         windows = nstep.begin(state.windows, due, macro.action, tick)
-        usage = state.usage.at[macro.action].add(due)
+        usage = state.usage.at[jnp.where(explore < epsilon, random, best)].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, execution.primitives(macro, self.table)
 
@@ -128,3 +137,13 @@ class Actor:
         """Store what `advance` brought: the new observation as row `tick + 1`, and the windows that end there."""
         memory = replay.write_row(memory, tick + 1, state.frames[:, -1], state.age)
         return replay.write_windows(memory, tick + 1, closed, self.stack)
+
+
+def _drawn(which: Array, num_actions: int, shares: Array | None) -> Array:
+    """[N] actions from uniform numbers in [0, 1): all alike likely, or by their `shares` [A]."""
+    if shares is None:
+        drawn = (which * num_actions).astype(jnp.int32)
+    else:
+        up_to = jnp.cumsum(shares)
+        drawn = jnp.searchsorted(up_to, which * up_to[-1], side="right").astype(jnp.int32)
+    return jnp.minimum(drawn, num_actions - 1)

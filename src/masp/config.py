@@ -79,6 +79,14 @@ class AgentConfig:
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
     """Steps inside macros also teach every action that would have played the same (paper: no)."""
+    commit: Literal["always", "exploring"] = "always"
+    """Which macros are played to their end: all (paper), or only those of random decisions; where the agent does what
+    it thinks best, it then plays the first step of the best action and decides again."""
+    bootstrap: Literal["actions", "primitives"] = "actions"
+    """What the value of a state is the best of, in targets: all actions (paper), or primitives only. Deciding at every
+    step is never worse than a macro, so with right values both are the same; before, macros add over-estimation."""
+    explore: Literal["actions", "groups"] = "actions"
+    """What random decisions are spread over evenly: actions (paper), or groups of similar ones."""
 
     @property
     def target_period_updates(self) -> int:
@@ -92,6 +100,7 @@ class AgentConfig:
         _require(self, 0, 1, "epsilon_start", "epsilon_end")
         _require(self, 1, None, "batch_size", "n_step", "num_atoms", "target_period_steps")
         _require(self, 1, None, "replay_steps", "steps_per_update", "hidden", "stack")
+        _require_choices(self)
         if self.num_atoms > 1 and not -math.inf < self.v_min < self.v_max < math.inf:
             raise UserError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}")
 
@@ -241,16 +250,17 @@ class TrainConfig:
 
     def resolved(self) -> TrainConfig:
         """What settings imply, made explicit: without `masp` there is no penalty and no embedding, without macros no
-        credit inside them, and a similarity that is brought along or frozen does not come from outcomes."""
+        credit inside them and nothing to decide about them, and a similarity that is brought along or frozen does not
+        come from outcomes."""
         if self.similarity.similarity_from == "outcomes" and (self.bundle or not self.similarity.learn_similarity):
             return replace(self, similarity_from="meta").resolved()
-        if self.variant == "rainbow" and self.agent.intra_option:
-            return replace(self, intra_option=False, similarity_from="meta").resolved()
         if self.variant == "masp":
             return self
-        plain = {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
-        plain["full_weight_actions"] = 0
-        return replace(self, penalty_weight=0.0, **plain)
+        plain: dict[str, Any] = {"explore": "actions"}
+        if self.variant == "rainbow":
+            plain |= {"intra_option": False, "commit": "always", "bootstrap": "actions"}
+        plain |= {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
+        return replace(self, penalty_weight=0.0, full_weight_actions=0, **plain)
 
 
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:

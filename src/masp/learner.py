@@ -62,6 +62,8 @@ class Learner:
     network: QNetwork
     agent: AgentConfig
     similarity: SimilarityConfig
+    num_primitives: int = 0
+    """The first so many actions are no macros; 0: all."""
 
     @property
     def support(self) -> Array:
@@ -154,6 +156,8 @@ class Learner:
             selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
         else:
             selector_t = losses.expected_values(target_t, self.support)
+        if self.agent.bootstrap == "primitives" and self.num_primitives:
+            selector_t = selector_t.at[:, self.num_primitives :].set(-jnp.inf)
         per_transition = jax.vmap(losses.td_loss, in_axes=(0, 0, 0, 0, 0, 0, None))
         return per_transition(outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support)
 

@@ -254,7 +254,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "gymnasium": GYMNASIUM,
 }
 
-AS_IN_THE_PAPER: dict[str, Any] = {"intra_option": False, "similarity_from": "meta", "full_weight_actions": 0}
+AS_IN_THE_PAPER: dict[str, Any] = {
+    "intra_option": False,
+    "commit": "always",
+    "bootstrap": "actions",
+    "explore": "actions",
+    "similarity_from": "meta",
+    "full_weight_actions": 0,
+}
 """What our presets add to the paper's idea, switched off: for comparisons of nothing but similarities."""
 
 SWEEPS: dict[str, dict[str, tuple[float, ...]]] = {

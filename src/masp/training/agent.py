@@ -120,11 +120,11 @@ class Agent:
             embedding=c.similarity.embedding,
             half_precision=c.agent.half_precision,
         )
-        return Learner(network, c.agent, c.similarity)
+        return Learner(network, c.agent, c.similarity, self.actions.num_primitives)
 
     def actor(self, macros: MacroTables) -> Actor:
         a = self.config.agent
-        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards)
+        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, a.commit)
 
     @property
     def longest(self) -> int:
@@ -201,8 +201,21 @@ class Agent:
             state.learner.similarity,
             self.learner.noise(state.learner, key_noise, 1)[0],
         )
-        actor, primitives = acting.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
+        shares = self.exploration(state.learner.similarity)
+        actor, primitives = acting.decide(
+            state.actor, values, self._epsilon(state.tick), state.tick, key_choice, shares
+        )
         return state._replace(actor=actor), primitives
+
+    def exploration(self, similarity: Array) -> Array | None:
+        """[A] how likely each action is in a random decision, up to a factor; None: all alike.
+
+        By groups, an action counts one over how much there is that is like it, itself included: 32 copies of one action
+        share what one action without copies has alone.
+        """
+        if self.config.agent.explore == "actions":
+            return None
+        return 1.0 / jnp.sum(sim.as_matrix(similarity), axis=1)
 
     def observe(self, state: AgentState, step: Step) -> tuple[AgentState, Episodes]:
         """Second half of a tick: take in what the environments returned."""
