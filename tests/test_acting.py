@@ -86,6 +86,19 @@ def test_a_random_macro_is_played_to_its_end_by_who_commits_only_while_exploring
     assert (np.array(played)[1:, ~macros] == 0).all()
 
 
+def test_who_commits_only_while_exploring_spends_epsilon_of_its_steps_on_it():
+    """A third of all steps are random although random decisions take (1 + 1 + 3) / 3 steps; the greedy action is 0."""
+    decide, advance = compiled(make_actor(commit="exploring"))
+    count, nothing = 500, jnp.zeros(500, bool)
+    state, random_steps = make_actor().init(jnp.zeros((count, 1))), 0
+    for tick in range(60):
+        state, _ = decide(state, jnp.zeros((count, 3)).at[:, 0].set(1.0), 1 / 3, tick, jax.random.PRNGKey(tick))
+        # Random decisions for 1 and 2 are seen as such, those for 0 are not: a step of 4 in 5 is seen.
+        random_steps += int((state.macro.action > 0).sum()) if tick >= 10 else 0
+        state, _, _ = advance(state, Step(jnp.zeros((count, 1)), jnp.zeros(count), nothing, nothing, nothing))
+    assert random_steps / (50 * count) == pytest.approx(0.8 / 3, abs=0.01)
+
+
 def test_random_decisions_by_shares():
     """Shares 1, 2, 1: half of the decisions are the second action."""
     actor = make_actor()

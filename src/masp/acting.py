@@ -88,6 +88,8 @@ class Actor:
         """
         due = (state.macro.position == 0) & ~state.resetting
         explore, which = jax.random.uniform(key, (2, *due.shape))
+        if self.commit == "exploring":
+            epsilon = self._by_decision(epsilon, shares)
         random = _drawn(which, values.shape[1], shares)
         best = jnp.argmax(values, axis=1).astype(jnp.int32)
         # Primitives come first, so the first step of an action is an action, too.
@@ -97,6 +99,14 @@ class Actor:
         usage = state.usage.at[jnp.where(explore < epsilon, random, best)].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, execution.primitives(macro, self.table)
+
+    def _by_decision(self, epsilon: Array | float, shares: Array | None) -> Array:
+        """[] the chance of a random decision such that a share `epsilon` of all *steps* are random.
+
+        A random decision takes L steps on average, any other takes one: of steps, e L / (e L + 1 - e) are random.
+        """
+        longer = jnp.average(self.lengths.astype(jnp.float32), weights=shares)
+        return epsilon / (epsilon + longer * (1.0 - epsilon))
 
     def learned_reward(self, step: Step) -> Array:
         """[N] the rewards of a tick as they are learned from."""

@@ -80,8 +80,8 @@ class AgentConfig:
     intra_option: bool = False
     """Steps inside macros also teach every action that would have played the same (paper: no)."""
     commit: Literal["always", "exploring"] = "always"
-    """Which macros are played to their end: all (paper), or only those of random decisions; where the agent does what
-    it thinks best, it then plays the first step of the best action and decides again."""
+    """Which macros are played to their end: all (paper), or only those of random decisions, of which epsilon is then
+    the share of steps; where the agent does what it thinks best, it plays the first step of that and decides again."""
     bootstrap: Literal["actions", "primitives"] = "actions"
     """What the value of a state is the best of, in targets: all actions (paper), or primitives only. Deciding at every
     step is never worse than a macro, so with right values both are the same; before, macros add over-estimation."""
