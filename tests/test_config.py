@@ -129,6 +129,7 @@ def different(name, value, kind):
         "v_max": 20.0,
     }
     choices |= {"similarity_from": "outcomes", "commit": "exploring", "bootstrap": "primitives", "explore": "groups"}
+    choices |= {"windows": "steps"}
     choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
         return choices[name]
@@ -205,7 +206,13 @@ def test_other_variants_have_no_penalty(variant):
 
 def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     """Otherwise the same run would have two configurations."""
-    wanted = {"intra_option": True, "commit": "exploring", "bootstrap": "primitives", "explore": "groups"}
+    wanted = {
+        "intra_option": True,
+        "windows": "steps",
+        "commit": "exploring",
+        "bootstrap": "primitives",
+        "explore": "groups",
+    }
     config = replace(CONFIG, **wanted)
     agents = {variant: replace(config, variant=variant).resolved().agent for variant in ("rainbow", "macros", "masp")}
     assert agents["rainbow"] == CONFIG.agent

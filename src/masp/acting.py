@@ -49,6 +49,8 @@ class Actor:
     stack: int
     clip_rewards: bool
     commit: Literal["always", "exploring"] = "always"
+    over: Literal["decisions", "steps"] = "decisions"
+    """What windows open with."""
 
     def init(self, observation: Array) -> ActorState:
         """Right after a reset that gave `observation` [N, ...]."""
@@ -60,7 +62,7 @@ class Actor:
             age=zeros,
             resetting=jnp.zeros(num_envs, bool),
             macro=execution.init(num_envs),
-            windows=nstep.init(num_envs, self.n_step),
+            windows=nstep.init(num_envs, self.n_step + (self.table.shape[1] - 1 if self.over == "steps" else 0)),
             episode_return=jnp.zeros(num_envs),
             episode_steps=zeros,
             usage=jnp.zeros(self.lengths.shape[0], jnp.int32),
@@ -95,10 +97,15 @@ class Actor:
         # Primitives come first, so the first step of an action is an action, too.
         begun = self.table[best, 0] if self.commit == "exploring" else best
         macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, begun))
-        windows = nstep.begin(state.windows, due, macro.action, tick)
+        primitives = execution.primitives(macro, self.table)
+        if self.over == "steps":
+            opening = jnp.where(due, macro.action, primitives)
+            windows = nstep.begin(state.windows, ~state.resetting, opening, tick)
+        else:
+            windows = nstep.begin(state.windows, due, macro.action, tick)
         usage = state.usage.at[jnp.where(explore < epsilon, random, best)].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)
-        return state, execution.primitives(macro, self.table)
+        return state, primitives
 
     def _by_decision(self, epsilon: Array | float, shares: Array | None) -> Array:
         """[] the chance of a random decision such that a share `epsilon` of all *steps* are random.
@@ -115,16 +122,15 @@ class Actor:
     def advance(self, state: ActorState, step: Step) -> tuple[ActorState, nstep.Windows, Episodes]:
         """The state after a tick, the windows it closed and the episodes it ended."""
         idle = state.resetting
-        macro, decision = execution.advance(
-            state.macro,
-            self.learned_reward(step),
-            step.terminated | step.life_lost,
-            step.truncated,
-            idle,
-            self.lengths,
-            self.gamma,
-        )
-        windows, closed = nstep.extend(state.windows, decision)
+        reward, lost = self.learned_reward(step), step.terminated | step.life_lost
+        macro, decision = execution.advance(state.macro, reward, lost, step.truncated, idle, self.lengths, self.gamma)
+        needed: Array | int = self.n_step
+        if self.over == "steps":
+            decision = execution.single(
+                execution.primitives(state.macro, self.table), reward, lost, step.truncated, idle, self.gamma
+            )
+            needed = self.lengths[state.windows.action] + self.n_step - 1
+        windows, closed = nstep.extend(state.windows, decision, needed)
         score = jnp.where(idle, 0.0, state.episode_return + step.reward)
         steps = jnp.where(idle, 0, state.episode_steps + 1)
         ended = (step.terminated | step.truncated) & ~idle

@@ -79,6 +79,9 @@ class AgentConfig:
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
     """Steps inside macros also teach every action that would have played the same (paper: no)."""
+    windows: Literal["decisions", "steps"] = "decisions"
+    """What is learned from: decisions, n of them per return (paper), or every step; inside a macro each step then
+    also counts as a decision for its primitive, and returns go n - 1 steps beyond the first action."""
     commit: Literal["always", "exploring"] = "always"
     """Which macros are played to their end: all (paper), or only those of random decisions, of which epsilon is then
     the share of steps; where the agent does what it thinks best, it plays the first step of that and decides again."""
@@ -258,7 +261,7 @@ class TrainConfig:
             return self
         plain: dict[str, Any] = {"explore": "actions"}
         if self.variant == "rainbow":
-            plain |= {"intra_option": False, "commit": "always", "bootstrap": "actions"}
+            plain |= {"intra_option": False, "windows": "decisions", "commit": "always", "bootstrap": "actions"}
         plain |= {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
         return replace(self, penalty_weight=0.0, full_weight_actions=0, **plain)
 

@@ -81,3 +81,11 @@ def advance(
         discount=jnp.where(stopped, 1.0, discount),
     )
     return following, decision
+
+
+def single(
+    primitives: Array, reward: Array, terminated: Array, truncated: Array, idle: Array, gamma: float
+) -> Decision:
+    """The step just played as a decision of its own for `primitives` [N], whatever macro it is part of."""
+    discount = jnp.where(terminated, 0.0, jnp.full_like(reward, gamma))
+    return Decision(~idle, primitives, reward, discount, jnp.ones_like(primitives), terminated | truncated)

@@ -2,6 +2,9 @@
 
 A window opens with each decision and closes after n decisions or with the episode, whichever comes first. Rewards
 are weighted by the product of the discounts of the decisions before them, so decisions of any length mix.
+
+Windows of steps open at every step: with the action that is decided on there, or inside a macro with the primitive
+that it plays. They close n - 1 steps after their first action would have come to its end.
 """
 
 from __future__ import annotations
@@ -16,38 +19,37 @@ from masp.execution import Decision
 
 
 class WindowState(NamedTuple):
-    """The open windows of N environments, at most n each."""
+    """The open windows of N environments, at most W each: n, or as many as steps can overlap."""
 
-    open: Array  # [N, n] bool
-    start: Array  # [N, n] int32, tick of the window's first decision
-    action: Array  # [N, n] int32, that decision
-    reward: Array  # [N, n], discounted return so far
-    discount: Array  # [N, n], product of the discounts so far
-    decisions: Array  # [N, n] int32, decisions completed in it
+    open: Array  # [N, W] bool
+    start: Array  # [N, W] int32, tick of the window's first decision
+    action: Array  # [N, W] int32, that decision
+    reward: Array  # [N, W], discounted return so far
+    discount: Array  # [N, W], product of the discounts so far
+    decisions: Array  # [N, W] int32, decisions (or steps) completed in it
 
 
 class Windows(NamedTuple):
     """Windows that closed at this tick; entries that are not `closed` mean nothing."""
 
-    closed: Array  # [N, n] bool
-    start: Array  # [N, n] int32
-    action: Array  # [N, n] int32
-    reward: Array  # [N, n]
-    discount: Array  # [N, n]
+    closed: Array  # [N, W] bool
+    start: Array  # [N, W] int32
+    action: Array  # [N, W] int32
+    reward: Array  # [N, W]
+    discount: Array  # [N, W]
 
 
-def init(num_envs: int, n: int) -> WindowState:
-    """No window is open."""
-    shape = (num_envs, n)
+def init(num_envs: int, most: int) -> WindowState:
+    """No window is open; at most `most` are at a time."""
+    shape = (num_envs, most)
     integers = jnp.zeros(shape, jnp.int32)
     return WindowState(jnp.zeros(shape, bool), integers, integers, jnp.zeros(shape), jnp.ones(shape), integers)
 
 
 def begin(state: WindowState, due: Array, action: Array, tick: Array) -> WindowState:
-    """Open a window where a decision is `due` [N]; the first free slot takes it."""
-    n = state.open.shape[1]
-    # A window outlives at most n - 1 later decisions, so one of the n slots is always free here.
-    fresh = due[:, None] & jax.nn.one_hot(jnp.argmin(state.open, axis=1), n, dtype=bool)
+    """Open a window where one is `due` [N]; the first free slot takes it."""
+    # A window outlives at most W - 1 later ones, so one of the W slots is always free here.
+    fresh = due[:, None] & jax.nn.one_hot(jnp.argmin(state.open, axis=1), state.open.shape[1], dtype=bool)
     return WindowState(
         open=state.open | fresh,
         start=jnp.where(fresh, tick, state.start),
@@ -58,13 +60,17 @@ def begin(state: WindowState, due: Array, action: Array, tick: Array) -> WindowS
     )
 
 
-def extend(state: WindowState, decision: Decision) -> tuple[WindowState, Windows]:
-    """Add the decisions that ended at this tick to all open windows; close the complete ones."""
-    n = state.open.shape[1]
+def extend(state: WindowState, decision: Decision, needed: Array | int) -> tuple[WindowState, Windows]:
+    """Add the decisions that ended at this tick to all open windows; close those that have what is `needed`.
+
+    Args:
+      decision: of [N] environments; for windows of steps, each step is one.
+      needed: decisions in a complete window: n, or [N, W] steps.
+    """
     grows = state.open & decision.done[:, None]
     reward = jnp.where(grows, state.reward + state.discount * decision.reward[:, None], state.reward)
     discount = jnp.where(grows, state.discount * decision.discount[:, None], state.discount)
     decisions = state.decisions + grows
-    closed = grows & ((decisions == n) | decision.last[:, None])
+    closed = grows & ((decisions == needed) | decision.last[:, None])
     following = state._replace(open=state.open & ~closed, reward=reward, discount=discount, decisions=decisions)
     return following, Windows(closed, state.start, state.action, reward, discount)

@@ -256,6 +256,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 AS_IN_THE_PAPER: dict[str, Any] = {
     "intra_option": False,
+    "windows": "decisions",
     "commit": "always",
     "bootstrap": "actions",
     "explore": "actions",

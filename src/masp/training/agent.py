@@ -124,7 +124,7 @@ class Agent:
 
     def actor(self, macros: MacroTables) -> Actor:
         a = self.config.agent
-        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, a.commit)
+        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, a.commit, a.windows)
 
     @property
     def longest(self) -> int:
