@@ -15,9 +15,9 @@ NEVER = np.zeros(2, bool)
 KEY = jax.random.PRNGKey(0)
 
 
-def make_actor(stack=1, clip_rewards=False, n_step=1, commit="always"):
+def make_actor(stack=1, clip_rewards=False, n_step=1, primitives_only=0):
     table, lengths = jnp.asarray(ACTIONS.table), jnp.asarray(ACTIONS.lengths)
-    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards, commit)
+    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards, primitives_only)
 
 
 def compiled(actor):
@@ -55,22 +55,21 @@ def test_greedy_decisions_are_made_only_when_due():
     assert state.steps == 8
 
 
-def test_who_commits_only_while_exploring_decides_again_at_every_step():
-    """The macro 1, 0, 1 is best at first: its first step is played, as the primitive that it is, then what is best."""
-    decide, advance = compiled(make_actor(commit="exploring"))
-    state, played, decided = start(), [], []
-    for tick, wish in enumerate([(2, 0), (0, 2), (2, 2)]):
-        state, primitives = decide(state, preferring(*wish), 0.0, tick, KEY)
+def test_where_macros_are_for_exploring_the_best_primitive_is_chosen():
+    """The macro has the highest value, and the second primitive the next."""
+    decide, advance = compiled(make_actor(primitives_only=2))
+    state, played = start(), []
+    for tick in range(2):
+        state, primitives = decide(state, jnp.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]]), 0.0, tick, KEY)
         played.append(primitives.tolist())
         state, closed, _ = advance(state, step(tick + 1))
-        decided.append(closed.action[:, 0].tolist())
         assert closed.closed.all()
-    assert played == decided == [[1, 0], [0, 1], [1, 1]]
-    assert state.usage.tolist() == [2, 0, 4]  # what was preferred, not what was played
+    assert played == [[1, 0], [1, 0]]
+    assert state.usage.tolist() == [2, 2, 0]
 
 
-def test_a_random_macro_is_played_to_its_end_by_who_commits_only_while_exploring():
-    decide, advance = compiled(make_actor(commit="exploring"))
+def test_a_random_macro_is_played_to_its_end():
+    decide, advance = compiled(make_actor(primitives_only=2))
     state = make_actor().init(jnp.zeros((200, 1)))
     liking_0 = jnp.zeros((200, 3)).at[:, 0].set(1.0)
     played, begun = [], []
@@ -86,9 +85,9 @@ def test_a_random_macro_is_played_to_its_end_by_who_commits_only_while_exploring
     assert (np.array(played)[1:, ~macros] == 0).all()
 
 
-def test_who_commits_only_while_exploring_spends_epsilon_of_its_steps_on_it():
+def test_where_macros_are_for_exploring_epsilon_is_a_share_of_steps():
     """A third of all steps are random although random decisions take (1 + 1 + 3) / 3 steps; the greedy action is 0."""
-    decide, advance = compiled(make_actor(commit="exploring"))
+    decide, advance = compiled(make_actor(primitives_only=2))
     count, nothing = 500, jnp.zeros(500, bool)
     state, random_steps = make_actor().init(jnp.zeros((count, 1))), 0
     for tick in range(60):

@@ -128,7 +128,7 @@ def different(name, value, kind):
         "v_min": -1.0,
         "v_max": 20.0,
     }
-    choices |= {"similarity_from": "outcomes", "commit": "exploring", "bootstrap": "primitives", "explore": "groups"}
+    choices |= {"similarity_from": "outcomes", "macros_for": "exploring", "explore": "groups"}
     choices |= {"windows": "steps"}
     choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
@@ -209,8 +209,7 @@ def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     wanted = {
         "intra_option": True,
         "windows": "steps",
-        "commit": "exploring",
-        "bootstrap": "primitives",
+        "macros_for": "exploring",
         "explore": "groups",
     }
     config = replace(CONFIG, **wanted)

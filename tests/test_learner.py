@@ -303,10 +303,10 @@ def test_frozen_similarity_never_changes_but_acts():
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_targets_can_be_the_best_of_primitives(double):
+def test_where_macros_are_for_exploring_targets_are_the_best_of_primitives(double):
     """By hand, with NumPy: of four actions the first two are primitives, and only they may be the next one."""
     everything = naive.make_learner(dueling=False, noisy=False, double=double, atoms=1, embedding=0, penalty_weight=0.0)
-    agent = dataclasses.replace(everything.agent, bootstrap="primitives")
+    agent = dataclasses.replace(everything.agent, macros_for="exploring")
     learner = Learner(everything.network, agent, everything.similarity, num_primitives=2)
     rng = np.random.default_rng(5)
     state, sample = naive.make_state(learner, rng, dtype=np.float64), naive.make_sample(rng, np.float64)

@@ -48,7 +48,8 @@ class Actor:
     n_step: int
     stack: int
     clip_rewards: bool
-    commit: Literal["always", "exploring"] = "always"
+    primitives_only: int = 0
+    """Decisions that are not random choose among the first so many actions, the primitives; 0: among all."""
     over: Literal["decisions", "steps"] = "decisions"
     """What windows open with."""
 
@@ -73,6 +74,10 @@ class Actor:
         """[N, ...] what the network sees."""
         return replay.join_stack(state.frames)
 
+    def choices(self, values: Array) -> Array:
+        """[N, ...] of the values [N, A], those of the actions that a decision that is not random chooses from."""
+        return values[:, : self.primitives_only] if self.primitives_only else values
+
     def decide(
         self,
         state: ActorState,
@@ -90,20 +95,18 @@ class Actor:
         """
         due = (state.macro.position == 0) & ~state.resetting
         explore, which = jax.random.uniform(key, (2, *due.shape))
-        if self.commit == "exploring":
+        if self.primitives_only:
             epsilon = self._by_decision(epsilon, shares)
         random = _drawn(which, values.shape[1], shares)
-        best = jnp.argmax(values, axis=1).astype(jnp.int32)
-        # Primitives come first, so the first step of an action is an action, too.
-        begun = self.table[best, 0] if self.commit == "exploring" else best
-        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, begun))
+        greedy = jnp.argmax(self.choices(values), axis=1).astype(jnp.int32)
+        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
         primitives = execution.primitives(macro, self.table)
         if self.over == "steps":
             opening = jnp.where(due, macro.action, primitives)
             windows = nstep.begin(state.windows, ~state.resetting, opening, tick)
         else:
             windows = nstep.begin(state.windows, due, macro.action, tick)
-        usage = state.usage.at[jnp.where(explore < epsilon, random, best)].add(due)
+        usage = state.usage.at[macro.action].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, primitives
 

@@ -82,12 +82,9 @@ class AgentConfig:
     windows: Literal["decisions", "steps"] = "decisions"
     """What is learned from: decisions, n of them per return (paper), or every step; inside a macro each step then
     also counts as a decision for its primitive, and returns go n - 1 steps beyond the first action."""
-    commit: Literal["always", "exploring"] = "always"
-    """Which macros are played to their end: all (paper), or only those of random decisions, of which epsilon is then
-    the share of steps; where the agent does what it thinks best, it plays the first step of that and decides again."""
-    bootstrap: Literal["actions", "primitives"] = "actions"
-    """What the value of a state is the best of, in targets: all actions (paper), or primitives only. Deciding at every
-    step is never worse than a macro, so with right values both are the same; before, macros add over-estimation."""
+    macros_for: Literal["acting", "exploring"] = "acting"
+    """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose them, of which
+    epsilon is then the share of steps; when acting, and in targets, the best action is the best primitive."""
     explore: Literal["actions", "groups"] = "actions"
     """What random decisions are spread over evenly: actions (paper), or groups of similar ones."""
 
@@ -261,7 +258,7 @@ class TrainConfig:
             return self
         plain: dict[str, Any] = {"explore": "actions"}
         if self.variant == "rainbow":
-            plain |= {"intra_option": False, "windows": "decisions", "commit": "always", "bootstrap": "actions"}
+            plain |= {"intra_option": False, "windows": "decisions", "macros_for": "acting"}
         plain |= {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
         return replace(self, penalty_weight=0.0, full_weight_actions=0, **plain)
 

@@ -156,7 +156,8 @@ class Learner:
             selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
         else:
             selector_t = losses.expected_values(target_t, self.support)
-        if self.agent.bootstrap == "primitives" and self.num_primitives:
+        if self.agent.macros_for == "exploring" and self.num_primitives:
+            # Deciding at every step is never worse than a macro: with right values the best of all is a primitive.
             selector_t = selector_t.at[:, self.num_primitives :].set(-jnp.inf)
         per_transition = jax.vmap(losses.td_loss, in_axes=(0, 0, 0, 0, 0, 0, None))
         return per_transition(outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support)

@@ -257,8 +257,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 AS_IN_THE_PAPER: dict[str, Any] = {
     "intra_option": False,
     "windows": "decisions",
-    "commit": "always",
-    "bootstrap": "actions",
+    "macros_for": "acting",
     "explore": "actions",
     "similarity_from": "meta",
     "full_weight_actions": 0,

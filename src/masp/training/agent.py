@@ -124,7 +124,8 @@ class Agent:
 
     def actor(self, macros: MacroTables) -> Actor:
         a = self.config.agent
-        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, a.commit, a.windows)
+        primitives = self.actions.num_primitives if a.macros_for == "exploring" else 0
+        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, primitives, a.windows)
 
     @property
     def longest(self) -> int:
