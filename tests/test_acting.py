@@ -98,15 +98,6 @@ def test_where_macros_are_for_exploring_epsilon_is_a_share_of_steps():
     assert random_steps / (50 * count) == pytest.approx(0.8 / 3, abs=0.01)
 
 
-def test_random_decisions_by_shares():
-    """Shares 1, 2, 1: half of the decisions are the second action."""
-    actor = make_actor()
-    state = actor.init(jnp.zeros((4000, 1)))
-    state, _ = jax.jit(actor.decide)(state, jnp.zeros((4000, 3)), 1.0, 0, jax.random.PRNGKey(4), jnp.array([1, 2, 1.0]))
-    counts = np.bincount(state.macro.action, minlength=3)
-    assert stats.chisquare(counts, [1000, 2000, 1000]).pvalue > 1e-3
-
-
 def test_random_decisions_are_uniform_and_independent():
     actor = make_actor()
     observation = jnp.zeros((3000, 1))

@@ -128,7 +128,7 @@ def different(name, value, kind):
         "v_min": -1.0,
         "v_max": 20.0,
     }
-    choices |= {"similarity_from": "outcomes", "macros_for": "exploring", "explore": "groups"}
+    choices |= {"similarity_from": "outcomes", "macros_for": "exploring"}
     choices |= {"windows": "steps"}
     choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
@@ -206,16 +206,11 @@ def test_other_variants_have_no_penalty(variant):
 
 def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     """Otherwise the same run would have two configurations."""
-    wanted = {
-        "intra_option": True,
-        "windows": "steps",
-        "macros_for": "exploring",
-        "explore": "groups",
-    }
+    wanted = {"intra_option": True, "windows": "steps", "macros_for": "exploring"}
     config = replace(CONFIG, **wanted)
     agents = {variant: replace(config, variant=variant).resolved().agent for variant in ("rainbow", "macros", "masp")}
     assert agents["rainbow"] == CONFIG.agent
-    assert agents["macros"] == replace(config, explore="actions").agent  # it knows of no groups
+    assert agents["macros"] == config.agent
     assert agents["masp"] == config.agent
 
 

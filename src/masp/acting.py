@@ -79,25 +79,19 @@ class Actor:
         return values[:, : self.primitives_only] if self.primitives_only else values
 
     def decide(
-        self,
-        state: ActorState,
-        values: Array,
-        epsilon: Array | float,
-        tick: Array,
-        key: Array,
-        shares: Array | None = None,
+        self, state: ActorState, values: Array, epsilon: Array | float, tick: Array, key: Array
     ) -> tuple[ActorState, Array]:
         """Epsilon-greedy decisions where they are due; [N] the next primitive of every environment.
 
         Args:
           values: [N, A] action values of `inputs(state)`.
-          shares: [A] how likely each action is in a random decision, up to a factor; None: all alike.
         """
         due = (state.macro.position == 0) & ~state.resetting
         explore, which = jax.random.uniform(key, (2, *due.shape))
         if self.primitives_only:
-            epsilon = self._by_decision(epsilon, shares)
-        random = _drawn(which, values.shape[1], shares)
+            epsilon = self._by_decision(epsilon)
+        num_actions = values.shape[1]
+        random = jnp.minimum((which * num_actions).astype(jnp.int32), num_actions - 1)
         greedy = jnp.argmax(self.choices(values), axis=1).astype(jnp.int32)
         macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
         primitives = execution.primitives(macro, self.table)
@@ -110,12 +104,12 @@ class Actor:
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, primitives
 
-    def _by_decision(self, epsilon: Array | float, shares: Array | None) -> Array:
+    def _by_decision(self, epsilon: Array | float) -> Array:
         """[] the chance of a random decision such that a share `epsilon` of all *steps* are random.
 
         A random decision takes L steps on average, any other takes one: of steps, e L / (e L + 1 - e) are random.
         """
-        longer = jnp.average(self.lengths.astype(jnp.float32), weights=shares)
+        longer = jnp.mean(self.lengths.astype(jnp.float32))
         return epsilon / (epsilon + longer * (1.0 - epsilon))
 
     def learned_reward(self, step: Step) -> Array:
@@ -156,13 +150,3 @@ class Actor:
         """Store what `advance` brought: the new observation as row `tick + 1`, and the windows that end there."""
         memory = replay.write_row(memory, tick + 1, state.frames[:, -1], state.age)
         return replay.write_windows(memory, tick + 1, closed, self.stack)
-
-
-def _drawn(which: Array, num_actions: int, shares: Array | None) -> Array:
-    """[N] actions from uniform numbers in [0, 1): all alike likely, or by their `shares` [A]."""
-    if shares is None:
-        drawn = (which * num_actions).astype(jnp.int32)
-    else:
-        up_to = jnp.cumsum(shares)
-        drawn = jnp.searchsorted(up_to, which * up_to[-1], side="right").astype(jnp.int32)
-    return jnp.minimum(drawn, num_actions - 1)

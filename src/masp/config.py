@@ -85,8 +85,6 @@ class AgentConfig:
     macros_for: Literal["acting", "exploring"] = "acting"
     """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose them, of which
     epsilon is then the share of steps; when acting, and in targets, the best action is the best primitive."""
-    explore: Literal["actions", "groups"] = "actions"
-    """What random decisions are spread over evenly: actions (paper), or groups of similar ones."""
 
     @property
     def target_period_updates(self) -> int:
@@ -256,7 +254,7 @@ class TrainConfig:
             return replace(self, similarity_from="meta").resolved()
         if self.variant == "masp":
             return self
-        plain: dict[str, Any] = {"explore": "actions"}
+        plain: dict[str, Any] = {}
         if self.variant == "rainbow":
             plain |= {"intra_option": False, "windows": "decisions", "macros_for": "acting"}
         plain |= {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}

@@ -258,7 +258,6 @@ AS_IN_THE_PAPER: dict[str, Any] = {
     "intra_option": False,
     "windows": "decisions",
     "macros_for": "acting",
-    "explore": "actions",
     "similarity_from": "meta",
     "full_weight_actions": 0,
 }

@@ -202,21 +202,8 @@ class Agent:
             state.learner.similarity,
             self.learner.noise(state.learner, key_noise, 1)[0],
         )
-        shares = self.exploration(state.learner.similarity)
-        actor, primitives = acting.decide(
-            state.actor, values, self._epsilon(state.tick), state.tick, key_choice, shares
-        )
+        actor, primitives = acting.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
         return state._replace(actor=actor), primitives
-
-    def exploration(self, similarity: Array) -> Array | None:
-        """[A] how likely each action is in a random decision, up to a factor; None: all alike.
-
-        By groups, an action counts one over how much there is that is like it, itself included: 32 copies of one action
-        share what one action without copies has alone.
-        """
-        if self.config.agent.explore == "actions":
-            return None
-        return 1.0 / jnp.sum(sim.as_matrix(similarity), axis=1)
 
     def observe(self, state: AgentState, step: Step) -> tuple[AgentState, Episodes]:
         """Second half of a tick: take in what the environments returned."""

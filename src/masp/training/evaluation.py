@@ -49,8 +49,7 @@ def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Arr
     acting, actor = agent.actor(policy.macros), rollout.actor
     values = agent.learner.values(policy.params, acting.inputs(actor), policy.similarity, None)
     first = (actor.age == 0) & ~actor.resetting
-    shares = agent.exploration(policy.similarity)
-    actor, primitives = acting.decide(actor, values, agent.config.eval_epsilon, tick, key, shares)
+    actor, primitives = acting.decide(actor, values, agent.config.eval_epsilon, tick, key)
     begun = Rollout(
         actor,
         predicted=jnp.where(first, jnp.max(acting.choices(values), axis=1), rollout.predicted),

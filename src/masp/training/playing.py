@@ -75,8 +75,7 @@ class RunPolicy:
     def _act(self, params: Any, context: Array, state: ActorState, tick: Array) -> tuple[ActorState, Array]:
         acting = self._agent.actor(self._macros)
         values = self._agent.learner.values(params, acting.inputs(state), context, None)
-        shares = self._agent.exploration(context)
-        return acting.decide(state, values, self._epsilon, tick, jax.random.fold_in(self._key, tick), shares)
+        return acting.decide(state, values, self._epsilon, tick, jax.random.fold_in(self._key, tick))
 
     @partial(jax.jit, static_argnums=0)
     def _see(self, state: ActorState, step: Step) -> ActorState:
