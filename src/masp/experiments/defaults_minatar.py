@@ -8,9 +8,8 @@ from masp.experiments.defaults import as_it_comes
 from masp.experiments.experiment import Cell, Experiment, Scale
 from masp.experiments.games import K, Setting
 from masp.experiments.minatar_settings import NOTES, TITLES, setting
-from masp.experiments.structure_minatar import FRAMES
+from masp.experiments.structure_minatar import FRAMES, LAPTOP
 
-LAPTOP = ("Breakout", "Space Invaders")
 MANY = (1024,)
 
 
