@@ -23,6 +23,8 @@ TARGETS = (
     "masp_linear_to_weights",
     "masp_adam",
     "masp_softmax",
+    "masp_bits_convolve",
+    "masp_bits_to_kernel",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 

@@ -77,6 +77,9 @@ struct CallFrame {
   Attributes attributes;
 };
 
+// Types of numbers, as XLA counts them: truth values, and unsigned bytes.
+constexpr int32_t kTruth = 1, kByte = 6;
+
 // 0.1 has all that we use; XLA 0.3 still takes it, and one that does not says so when the library is loaded.
 constexpr int32_t kMetadataExtension = 1, kMajor = 0, kMinor = 1;
 
