@@ -1,32 +1,54 @@
 // Convolutions of planes of zeros and ones, then ReLU: only the ones are added, in the order of a dense product, so the
 // sums are the same. Planes are bits of integers [L, B, H, W, C]; weights are [L, F, k * k * C * bits].
 
-// Where the ones of an image are: those of the cells x..x' of row y are entries start(y, x) to start(y, x' + 1), each
-// x * depth of a cell + number of the plane.
-struct Ones {
-  int* start;
-  int* entry;
+// A cell with ones, and where the weights of its planes are: entries begin to end.
+struct Cell {
+  int y, x, begin, end;
 };
 
-inline Ones find_ones(const Bits& c, const void* numbers, long image) {
-  const long cells = c.height * c.width;
-  int* memory = reinterpret_cast<int*>(scratch(kTile, cells + 1 + cells * c.planes()));
-  const Ones ones = {memory, memory + cells + 1};
+struct Ones {
+  const Cell *cells, *last;
+  const int* entry;
+};
+
+// The ones of an image; an entry is the number of the plane times `wide`.
+inline Ones find_ones(const Bits& c, const void* numbers, long image, long wide) {
+  const long cells = c.height * c.width, row = c.width * c.channels;
+  int* memory = reinterpret_cast<int*>(scratch(kOnes, cells * 4 * c.planes() + cells * c.planes()));
+  Cell *found = reinterpret_cast<Cell*>(memory), *last = found;
+  int *entry = memory + cells * 4 * c.planes(), count = 0;
   const unsigned used = c.bits == 32 ? ~0u : (1u << c.bits) - 1;
-  int count = 0;
-  for (long cell = 0; cell < cells; ++cell) {
-    ones.start[cell] = count;
-    const int place = static_cast<int>(cell % c.width * c.planes());
-    for (long channel = 0; channel < c.channels; ++channel) {
-      const long at = (image * cells + cell) * c.channels + channel;
-      const unsigned number =
-          c.bytes ? static_cast<const unsigned char*>(numbers)[at] : static_cast<const unsigned*>(numbers)[at];
-      for (unsigned left = used & number; left != 0; left &= left - 1)
-        ones.entry[count++] = place + static_cast<int>(channel * c.bits) + __builtin_ctz(left);
+  const unsigned char* bytes = static_cast<const unsigned char*>(numbers) + image * cells * c.channels;
+  const unsigned* words = static_cast<const unsigned*>(numbers) + image * cells * c.channels;
+  for (int y = 0; y < c.height; ++y)
+    for (long i = 0; i < row; ++i) {
+      if (c.bytes)  // most are zero: look at eight at a time
+        for (unsigned long eight; i + 8 <= row; i += 8) {
+          __builtin_memcpy(&eight, bytes + y * row + i, 8);
+          if (eight != 0) {
+            i += __builtin_ctzl(eight) / 8;
+            break;
+          }
+        }
+      if (i >= row) break;
+      const unsigned number = used & (c.bytes ? bytes[y * row + i] : words[y * row + i]);
+      const int begin = count, x = static_cast<int>(i / c.channels), first = static_cast<int>(i % c.channels * c.bits);
+      for (unsigned left = number; left != 0; left &= left - 1)
+        entry[count++] = (first + __builtin_ctz(left)) * static_cast<int>(wide);
+      *last = {y, x, begin, count};
+      last += number != 0;
     }
-  }
-  ones.start[cells] = count;
-  return ones;
+  return {found, last, entry};
+}
+
+// body(pixel, tap) for all pixels whose patch has the cell, as its tap.
+template <class Body>
+inline void each_pixel(const Bits& c, const Cell& cell, Body body) {
+  const long rows = c.height - c.size + 1, columns = c.width - c.size + 1;
+  const long last_i = least(c.size - 1, cell.y), last_j = least(c.size - 1, cell.x);
+  for (long i = cell.y < rows ? 0 : cell.y - rows + 1; i <= last_i; ++i)
+    for (long j = cell.x < columns ? 0 : cell.x - columns + 1; j <= last_j; ++j)
+      body((cell.y - i) * columns + cell.x - j, i * c.size + j);
 }
 
 // [L, depth, wide] of [L, F, depth]: rows of whole panels, zeros past the features.
@@ -47,19 +69,6 @@ inline const float* by_depth(const Bits& c, const float* kernel, long wide) {
   return packed;
 }
 
-// to[0..N vectors) = sum of the rows of weights that the patch at (y, x) has ones for.
-template <long N>
-inline void add_rows(const Bits& c, const Ones& ones, const float* weights, long wide, long y, long x, Vector* sum) {
-  for (long n = 0; n < N; ++n) sum[n] = Vector{};
-  for (long i = 0; i < c.size; ++i) {
-    const long cell = (y + i) * c.width + x;
-    const float* row = weights + (i * c.size - x) * c.planes() * wide;
-    const int *e = ones.entry + ones.start[cell], *end = ones.entry + ones.start[cell + c.size];
-    for (; e != end; ++e)
-      for (long n = 0; n < N; ++n) sum[n] += load(row + *e * wide + n * kWidth);
-  }
-}
-
 // The vector at `from`, of which `count` numbers exist, and back.
 inline Vector load_some(const float* from, long count) {
   if (count >= kWidth) return load(from);
@@ -75,17 +84,35 @@ inline void store_some(float* to, Vector v, long count) {
 
 inline Vector where_above_0(Vector gate, Vector v) { return gate > 0.0f ? v : Vector{}; }
 
+// sums [pixels, N vectors] of the rows of weights that the patches have ones for.
 template <long N>
-inline void convolve_pixel(const Bits& c, const Ones& ones, const float* weights, long wide, long pixel,
-                           const float* bias, const float* gate, float* out, long features) {
-  Vector sum[N];
-  const long columns = c.width - c.size + 1;
-  add_rows<N>(c, ones, weights, wide, pixel / columns, pixel % columns, sum);
+inline void add_rows(const Bits& c, const Ones& ones, const float* weights, long wide, float* sums) {
+  for (long i = 0; i < c.pixels() * N; ++i) store(sums + i * kWidth, Vector{});
+  for (const Cell* cell = ones.cells; cell != ones.last; ++cell)
+    each_pixel(c, *cell, [&](long pixel, long tap) {
+      const float* row = weights + tap * c.planes() * wide;
+      Vector sum[N];
+      for (long n = 0; n < N; ++n) sum[n] = load(sums + (pixel * N + n) * kWidth);
+      for (int e = cell->begin; e < cell->end; ++e)
+        for (long n = 0; n < N; ++n) sum[n] += load(row + ones.entry[e] + n * kWidth);
+      for (long n = 0; n < N; ++n) store(sums + (pixel * N + n) * kWidth, sum[n]);
+    });
+}
+
+template <long N>
+inline void convolve_image(const Bits& c, const Ones& ones, const float* weights, long wide, const float* bias,
+                           const float* gate, float* out, long features) {
+  float* sums = scratch(kTile, c.pixels() * N * kWidth);
+  add_rows<N>(c, ones, weights, wide, sums);
   for (long n = 0; n < N; ++n) {
     const long count = features - n * kWidth;
-    const Vector v = sum[n] + load_some(bias + n * kWidth, count);
-    const Vector relu = v < 0.0f ? Vector{} : v;  // NaN stays NaN
-    store_some(out + n * kWidth, gate == nullptr ? relu : where_above_0(load_some(gate + n * kWidth, count), v), count);
+    const Vector added = load_some(bias + n * kWidth, count);
+    for (long pixel = 0; pixel < c.pixels(); ++pixel) {
+      const Vector v = load(sums + (pixel * N + n) * kWidth) + added;
+      const long at = pixel * c.features + n * kWidth;
+      store_some(out + at, gate == nullptr ? (v < 0.0f ? Vector{} : v) : where_above_0(load_some(gate + at, count), v),
+                 count);  // NaN stays NaN
+    }
   }
 }
 
@@ -94,37 +121,50 @@ inline void bits_convolve(const Bits& c, const void* numbers, const float* kerne
                           float* out) {
   const long F = c.features, wide = rounded_up(F, kPanel), images = c.lanes * c.batch;
   const float* weights = by_depth(c, kernel, wide);
-  const long per_chunk = kSmallest / 8 / (c.pixels() * c.size * c.size * F) + 1;
+  const long per_chunk = kSmallest / 16 / (c.pixels() * c.size * c.size * F) + 1;
   each((images + per_chunk - 1) / per_chunk, [=](long chunk) {
     const long last = least((chunk + 1) * per_chunk, images);
     for (long image = chunk * per_chunk; image < last; ++image) {
-      const Ones ones = find_ones(c, numbers, image);
+      const Ones ones = find_ones(c, numbers, image, wide);
       const long lane = image / c.batch;
-      for (long pixel = 0; pixel < c.pixels(); ++pixel)
-        for (long f = 0; f < F; f += kPanel) {
-          const long at = (image * c.pixels() + pixel) * F + f;
-          const float *from = weights + lane * c.depth() * wide + f, *through = gate == nullptr ? nullptr : gate + at;
-          const float* added = bias + lane * F + f;
-          if (F - f > kWidth) convolve_pixel<2>(c, ones, from, wide, pixel, added, through, out + at, F - f);
-          else convolve_pixel<1>(c, ones, from, wide, pixel, added, through, out + at, F - f);
-        }
+      for (long f = 0; f < F; f += kPanel) {
+        const long at = image * c.pixels() * F + f;
+        const float *from = weights + lane * c.depth() * wide + f, *through = gate == nullptr ? nullptr : gate + at;
+        const float* added = bias + lane * F + f;
+        if (F - f > kWidth) convolve_image<2>(c, ones, from, wide, added, through, out + at, F - f);
+        else convolve_image<1>(c, ones, from, wide, added, through, out + at, F - f);
+      }
     }
   });
 }
 
-// Adds the gradient of a pixel to the rows that its patch has ones for.
+// Adds the gradient [pixels, F] of an image to the rows that its patches have ones for; the last row is the bias.
 template <long N>
-inline void send_back(const Bits& c, const Ones& ones, const Vector* gradient, long y, long x, float* rows, long wide) {
-  for (long i = 0; i < c.size; ++i) {
-    const long cell = (y + i) * c.width + x;
-    float* row = rows + (i * c.size - x) * c.planes() * wide;
-    const int *e = ones.entry + ones.start[cell], *end = ones.entry + ones.start[cell + c.size];
-    for (; e != end; ++e)
-      for (long n = 0; n < N; ++n) {
-        float* to = row + *e * wide + n * kWidth;
-        store(to, load(to) + gradient[n]);
-      }
+inline void send_back(const Bits& c, const Ones& ones, const float* gradient, const float* gate, long features,
+                      float* rows, long wide) {
+  float *sent = scratch(kTile, c.pixels() * N * kWidth), *bias = rows + c.depth() * wide;
+  for (long n = 0; n < N; ++n) {
+    const long count = features - n * kWidth;
+    Vector total = load(bias + n * kWidth);
+    for (long pixel = 0; pixel < c.pixels(); ++pixel) {
+      const long at = pixel * c.features + n * kWidth;
+      const Vector passed = where_above_0(load_some(gate + at, count), load_some(gradient + at, count));
+      store(sent + (pixel * N + n) * kWidth, passed);
+      total += passed;
+    }
+    store(bias + n * kWidth, total);
   }
+  for (const Cell* cell = ones.cells; cell != ones.last; ++cell)
+    each_pixel(c, *cell, [&](long pixel, long tap) {
+      float* row = rows + tap * c.planes() * wide;
+      Vector passed[N];
+      for (long n = 0; n < N; ++n) passed[n] = load(sent + (pixel * N + n) * kWidth);
+      for (int e = cell->begin; e < cell->end; ++e)
+        for (long n = 0; n < N; ++n) {
+          float* to = row + ones.entry[e] + n * kWidth;
+          store(to, load(to) + passed[n]);
+        }
+    });
 }
 
 constexpr long kParts = 8;  // of a batch: each sums for itself, and the sums are added in order
@@ -132,7 +172,7 @@ constexpr long kParts = 8;  // of a batch: each sums for itself, and the sums ar
 // kernel [L, F, depth] and bias [L, F]: gradients, from those of the pixels where the gate is above 0.
 inline void bits_to_kernel(const Bits& c, const void* numbers, const float* gradient, const float* gate, float* kernel,
                            float* bias) {
-  const long F = c.features, wide = rounded_up(F, kPanel), columns = c.width - c.size + 1, depth = c.depth();
+  const long F = c.features, wide = rounded_up(F, kPanel), depth = c.depth();
   const long parts = least(kParts, c.batch), part_size = (depth + 1) * wide;  // the last row is the bias
   float* sums = scratch(kPacked, c.lanes * parts * part_size);
   each(c.lanes * parts, [=](long part) {
@@ -140,20 +180,12 @@ inline void bits_to_kernel(const Bits& c, const void* numbers, const float* grad
     for (long i = 0; i < part_size; i += kWidth) store(rows + i, Vector{});
     const long lane = part / parts, number = part % parts, first = lane * c.batch;
     for (long image = first + number * c.batch / parts; image < first + (number + 1) * c.batch / parts; ++image) {
-      const Ones ones = find_ones(c, numbers, image);
-      for (long pixel = 0; pixel < c.pixels(); ++pixel)
-        for (long f = 0; f < F; f += kPanel) {
-          const long at = (image * c.pixels() + pixel) * F + f, y = pixel / columns, x = pixel % columns;
-          Vector sent[2] = {};
-          for (long n = 0; n < 2 && f + n * kWidth < F; ++n) {
-            const long place = at + n * kWidth, count = F - f - n * kWidth;
-            sent[n] = where_above_0(load_some(gate + place, count), load_some(gradient + place, count));
-            float* to = rows + depth * wide + f + n * kWidth;
-            store(to, load(to) + sent[n]);
-          }
-          if (F - f > kWidth) send_back<2>(c, ones, sent, y, x, rows + f, wide);
-          else send_back<1>(c, ones, sent, y, x, rows + f, wide);
-        }
+      const Ones ones = find_ones(c, numbers, image, wide);
+      for (long f = 0; f < F; f += kPanel) {
+        const long at = image * c.pixels() * F + f;
+        if (F - f > kWidth) send_back<2>(c, ones, gradient + at, gate + at, F - f, rows + f, wide);
+        else send_back<1>(c, ones, gradient + at, gate + at, F - f, rows + f, wide);
+      }
     }
   });
   for (long lane = 0; lane < c.lanes; ++lane) {
