@@ -14,6 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from masp.native import random
+
 TARGETS = (
     "masp_convolve",
     "masp_convolve_to_kernel",
@@ -25,6 +27,9 @@ TARGETS = (
     "masp_softmax",
     "masp_bits_convolve",
     "masp_bits_to_kernel",
+    "masp_threefry",
+    "masp_find",
+    "masp_stacked",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 
@@ -73,6 +78,7 @@ def _load() -> tuple[Any, str]:
         library = ctypes.CDLL(spec.origin)
         for target in TARGETS:
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(library, target)), platform="cpu")
+        random.register()
     except Exception as problem:  # whatever is wrong with it, there is another way
         return None, f"{type(problem).__name__}: {problem}"
     return library, ""

@@ -1,24 +1,10 @@
 // What XLA calls: each handler reads shapes and hands over to a kernel.
-#include <cstring>
-
 #include "ffi.h"
 #include "pool.h"
 #include "shapes.h"
 
 namespace masp {
 namespace {
-
-const void* attribute(const CallFrame* frame, const char* name) {
-  for (int64_t i = 0; i < frame->attributes.size; ++i) {
-    const Name* known = frame->attributes.names[i];
-    if (known->length == std::strlen(name) && std::memcmp(known->text, name, known->length) == 0)
-      return frame->attributes.at[i]->value;
-  }
-  return nullptr;
-}
-
-long whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
-float number(const CallFrame* frame, const char* name) { return *static_cast<const float*>(attribute(frame, name)); }
 
 // Of all axes but the last `kept`.
 long product(const Buffer* buffer, int64_t kept) {
