@@ -44,6 +44,11 @@ def available() -> bool:
     return jax.default_backend() == "cpu" and os.environ.get("MASP_NATIVE", "1") != "0" and _load()[0] is not None
 
 
+def built() -> bool:
+    """Whether there is a library, and nobody switched it off; asked before JAX has chosen its backend."""
+    return os.environ.get("MASP_NATIVE", "1") != "0" and importlib.util.find_spec("masp.native._kernels") is not None
+
+
 def status() -> str:
     """What runs here and why, for people to read."""
     if os.environ.get("MASP_NATIVE", "1") == "0":
