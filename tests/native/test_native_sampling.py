@@ -53,6 +53,7 @@ def test_known_draws(kernels):
     several = jax.vmap(lambda k: jax.random.bits(k, (2,)))(jax.random.split(key, 2))
     assert np.asarray(several).tolist() == SEVERAL
 
+
 def test_leaves(kernels, tree):
     mass = jnp.linspace(0, float(priorities.total(tree)) - 0.5, 999)
     expected = jax.vmap(priorities.find, in_axes=(None, 0))(tree, mass)
