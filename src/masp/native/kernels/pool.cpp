@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -88,9 +89,10 @@ class Pool {
     FlushDenormals flush;
     uint64_t last = 0;
     for (;;) {
+      const auto idle_since = std::chrono::steady_clock::now();
       for (int spins = 0; job_.load(std::memory_order_acquire) == last; ++spins) {
         if (spins < kSpins) { pause(); continue; }
-        if (spins < kSpins + kYields) { std::this_thread::yield(); continue; }
+        if (std::chrono::steady_clock::now() - idle_since < kAwake) { std::this_thread::yield(); continue; }
         std::unique_lock<std::mutex> lock(sleep_);
         asleep_.fetch_add(1, std::memory_order_seq_cst);
         wake_.wait(lock, [&] { return job_.load(std::memory_order_seq_cst) != last; });
@@ -102,8 +104,9 @@ class Pool {
   }
 
   // A worker that sleeps takes tens of microseconds to come, as long as a small product. So it stays awake from one
-  // product of an update to the next, for a fraction of a millisecond, and gives its core to whoever else wants it.
-  static constexpr int kSpins = 500, kYields = 2000;
+  // product of an update to the next, for half a millisecond at most, and gives its core to whoever else wants it.
+  static constexpr int kSpins = 500;
+  static constexpr std::chrono::microseconds kAwake{500};
   static constexpr long kMost = 1024;  // groups of chunks
   const int workers_;
   std::mutex turn_, sleep_;
