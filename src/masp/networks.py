@@ -14,6 +14,7 @@ from jax.flatten_util import ravel_pytree
 from masp.convolution import Convolution, patches
 from masp.environments.base import ObservationKind
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
+from masp.native import bits as native_bits
 from masp.native import convolution as native_convolution
 from masp.native import library as native
 from masp.native import linear as native_linear
@@ -36,14 +37,19 @@ class Linear(nn.Module):
     initial_scale: float = 1.0
     patch: int = 1
     """Side of the patches of [B, H, W, C] that the layer is applied to, each as one vector; 1: it is applied to x."""
+    bits: int = 0
+    """Planes that each integer of x holds as its lowest bits, for our kernel, which applies ReLU, too; 0: x is it."""
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         around = nn.initializers.variance_scaling(
             self.initial_scale**2, "fan_in", "truncated_normal", in_axis=-1, out_axis=-2
         )
-        kernel = self.param("kernel", around, (self.features, self.patch**2 * x.shape[-1]))
+        inputs = self.patch**2 * x.shape[-1] * max(self.bits, 1)
+        kernel = self.param("kernel", around, (self.features, inputs))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        if self.bits:
+            return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
         if self.patch > 1 and native.usable(x, kernel):
             by_place = kernel.T.reshape(self.patch, self.patch, -1, self.features)
             return native_convolution.convolve(x, by_place, 1) + bias
@@ -125,6 +131,9 @@ class SmallTorso(nn.Module):
     def __call__(self, x: Array, bits: int = 0) -> Array:
         """[B, features] from planes [B, H, W, C] or, with `bits`, from numbers that hold so many planes each."""
         direct = native.usable(jax.ShapeDtypeStruct((), self.dtype))  # our kernels read patches where they lie
+        if direct and (bits or x.dtype == bool):
+            x = Linear(self.features, patch=3, bits=bits or 1)(x)
+            return x.reshape(x.shape[0], -1)
         x = x if direct else patches(x, 3)
         planes = _planes(x, bits, self.dtype) if bits else x.astype(self.dtype)
         x = nn.relu(Linear(self.features, patch=3 if direct else 1)(planes))

@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from masp.native import library as native
+from masp.native import sampling as native_sampling
+
 BRANCHING = 32
 
 Tree = tuple[Array, ...]
@@ -72,4 +75,6 @@ def find(tree: Tree, mass: Array) -> Array:
 def sample(tree: Tree, key: Array, batch_size: int) -> Array:
     """[B] leaves, one from each of B equal parts of the total (stratified)."""
     mass = (jnp.arange(batch_size) + jax.random.uniform(key, (batch_size,))) / batch_size * total(tree)
+    if native.usable(mass, *tree):
+        return native_sampling.find(tree, mass)
     return jax.vmap(find, in_axes=(None, 0))(tree, mass)

@@ -17,6 +17,8 @@ import numpy as np
 from jax import Array
 
 from masp import priorities
+from masp.native import library as native
+from masp.native import sampling as native_sampling
 from masp.nstep import Windows
 from masp.priorities import Tree
 
@@ -145,6 +147,9 @@ def forget_actions(state: ReplayState, forgotten: Array) -> ReplayState:
 
 def stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames, zeros before the episode began."""
+    if native.available():
+        frames = native_sampling.stacked(state.observations, state.age, row, env, stack, shape[-1])
+        return frames.reshape(row.shape[0], *shape[:-1], stack * shape[-1])
     back = jnp.arange(stack - 1, -1, -1)
     frames = state.observations[(row[:, None] - back) % state.age.shape[0], env[:, None]]  # [B, stack, D]
     known = back <= state.age[row, env][:, None]

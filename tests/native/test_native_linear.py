@@ -9,7 +9,8 @@ import pytest
 
 from masp.native.linear import linear, noisy_linear
 
-SIZES = [(32, 300, 40), (1, 1, 1), (7, 33, 13), (64, 16, 128), (33, 700, 5), (3, 5, 600)]  # batch, inputs, outputs
+SIZES = [(32, 300, 40), (1, 1, 1), (7, 33, 13), (64, 16, 128), (33, 700, 5), (3, 5, 600), (20, 700, 400)]
+"""Batch, inputs, outputs; the last is too large for the kernels of small layers."""
 
 
 def operands(size, seed=0):

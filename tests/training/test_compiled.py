@@ -34,11 +34,24 @@ def test_parameters_are_copied_only_where_a_meta_step_is_due(tiny_config):
     keys, start = agent.start(config)
     state = agent.init(keys, jnp.zeros((config.num_envs, *agent.info.observation_shape)), start)
     program = jax.jit(agent.learn, donate_argnums=0).lower(state).compile().as_text()
-    shape = ",".join(map(str, state.learner.params["advantage_hidden"]["kernel"].shape))
+    assert_copied_in_branches(program, state.learner.params["advantage_hidden"]["kernel"].shape)
+
+
+def test_learning_overwrites_what_the_decision_has_read(tiny_config):
+    """Parameters are copied to the target network, in a branch, and nowhere else."""
+    config = replace(tiny_config, variant="macros", steps_per_update=1, hidden=24).resolved()
+    loop = make_loop(config)
+    state = loop.init([config])
+    program = loop._run.lower(loop, state, 1, True).compile().as_text()
+    assert_copied_in_branches(program, state.agent.learner.params["advantage_hidden"]["kernel"].shape)
+
+
+def assert_copied_in_branches(program, shape):
+    sizes = ",".join(map(str, shape))
     computations = dict(re.findall(r"^(?:ENTRY )?%?([\w.\-]+) \(.*?\{\n(.*?)^\}", program, re.MULTILINE | re.DOTALL))
     branches = {name for names in re.findall(r"branch_computations=\{([^}]*)\}", program) for name in names.split(", ")}
     branches |= set(re.findall(r"(?:true|false)_computation=(%[\w.\-]+)", program))
-    copy = rf"= f32\[(?:1,)?{shape}\]\S* copy\("
+    copy = rf"= f32\[(?:1,)?{sizes}\]\S* copy\("
     copying = {f"%{name}" for name, body in computations.items() if re.search(copy, body)}
     assert branches and copying, "the program is written otherwise now"
     assert copying <= branches

@@ -38,7 +38,9 @@ class Training:
         import jax
 
         from masp.training.train import make_loop
+        from masp.xla_threads import leave_cores_to_kernels
 
+        leave_cores_to_kernels(config.env)
         self._wait: Callable[[Any], Any] = jax.block_until_ready
         self._config, self._iterations = config.resolved(), iterations
         self._loop = make_loop(self._config)

@@ -14,6 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from masp.native import random
+
 TARGETS = (
     "masp_convolve",
     "masp_convolve_to_kernel",
@@ -23,6 +25,11 @@ TARGETS = (
     "masp_linear_to_weights",
     "masp_adam",
     "masp_softmax",
+    "masp_bits_convolve",
+    "masp_bits_to_kernel",
+    "masp_threefry",
+    "masp_find",
+    "masp_stacked",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 
@@ -35,6 +42,11 @@ def usable(*arrays: Any) -> bool:
 def available() -> bool:
     """Whether there are kernels, and nobody switched them off."""
     return jax.default_backend() == "cpu" and os.environ.get("MASP_NATIVE", "1") != "0" and _load()[0] is not None
+
+
+def built() -> bool:
+    """Whether there is a library, and nobody switched it off; asked before JAX has chosen its backend."""
+    return os.environ.get("MASP_NATIVE", "1") != "0" and importlib.util.find_spec("masp.native._kernels") is not None
 
 
 def status() -> str:
@@ -71,6 +83,7 @@ def _load() -> tuple[Any, str]:
         library = ctypes.CDLL(spec.origin)
         for target in TARGETS:
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(getattr(library, target)), platform="cpu")
+        random.register()
     except Exception as problem:  # whatever is wrong with it, there is another way
         return None, f"{type(problem).__name__}: {problem}"
     return library, ""

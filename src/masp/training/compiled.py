@@ -79,10 +79,15 @@ class CompiledLoop:
     def _tick(self, state: TrainState, between: Callable[[TrainState], TrainState] = lambda s: s) -> TrainState:
         """One step of every environment of one seed; `between` comes after the decision and before the step."""
         agent, primitives = self.agent.decide(state.agent)
-        state = between(state._replace(agent=agent))
-        key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
+        keys = agent.keys
+        # Learning overwrites the parameters that the decision reads, and the tick the replay that learning reads.
+        decided = keys._replace(learn=after(jnp.sum(primitives.astype(float)), keys.learn))
+        state = between(state._replace(agent=agent._replace(keys=decided)))
+        key = jax.random.fold_in(keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
-        agent, _ = self.agent.observe(state.agent, after(state.agent.tally.metrics, step))
+        learned = state.agent.tally.metrics
+        actor = state.agent.actor._replace(age=after(learned, state.agent.actor.age))
+        agent, _ = self.agent.observe(state.agent._replace(keys=keys, actor=actor), after(learned, step))
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:

@@ -28,6 +28,7 @@ from masp.training.host import HostLoop
 from masp.training.lanes import resolve_actions, shared_config
 from masp.training.rows import effects_row, evaluation_row, similarity_row
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
+from masp.xla_threads import leave_cores_to_kernels
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 """Called with frames done, frames in all, and the newest row of the metrics."""
@@ -101,6 +102,8 @@ class _Session:
 
     def __init__(self, configs: list[TrainConfig], resume: bool, progress: Progress):
         keep_freed_memory()
+        if len(configs) == 1:
+            leave_cores_to_kernels(configs[0].env)
         self._configs, self._config, self._progress = configs, shared_config(configs), progress
         self._loop = make_loop(self._config)
         self._agent: Agent = self._loop.agent

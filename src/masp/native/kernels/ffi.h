@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace masp {
 
@@ -77,6 +78,9 @@ struct CallFrame {
   Attributes attributes;
 };
 
+// Types of numbers, as XLA counts them: truth values, and unsigned bytes.
+constexpr int32_t kTruth = 1, kByte = 6;
+
 // 0.1 has all that we use; XLA 0.3 still takes it, and one that does not says so when the library is loaded.
 constexpr int32_t kMetadataExtension = 1, kMajor = 0, kMinor = 1;
 
@@ -95,5 +99,23 @@ inline float* argument(const CallFrame* frame, int i) { return static_cast<float
 inline float* result(const CallFrame* frame, int i) { return static_cast<float*>(frame->results.at[i]->data); }
 inline const int64_t* shape(const CallFrame* frame, int i) { return frame->arguments.at[i]->dims; }
 inline const int64_t* result_shape(const CallFrame* frame, int i) { return frame->results.at[i]->dims; }
+
+inline int64_t elements(const Buffer* buffer) {
+  int64_t found = 1;
+  for (int64_t d = 0; d < buffer->rank; ++d) found *= buffer->dims[d];
+  return found;
+}
+
+inline const void* attribute(const CallFrame* frame, const char* name) {
+  for (int64_t i = 0; i < frame->attributes.size; ++i) {
+    const Name* known = frame->attributes.names[i];
+    if (known->length == std::strlen(name) && std::memcmp(known->text, name, known->length) == 0)
+      return frame->attributes.at[i]->value;
+  }
+  return nullptr;
+}
+
+inline long whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
+inline float number(const CallFrame* frame, const char* name) { return *static_cast<const float*>(attribute(frame, name)); }
 
 }  // namespace masp

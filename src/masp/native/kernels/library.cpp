@@ -1,24 +1,10 @@
 // What XLA calls: each handler reads shapes and hands over to a kernel.
-#include <cstring>
-
 #include "ffi.h"
 #include "pool.h"
 #include "shapes.h"
 
 namespace masp {
 namespace {
-
-const void* attribute(const CallFrame* frame, const char* name) {
-  for (int64_t i = 0; i < frame->attributes.size; ++i) {
-    const Name* known = frame->attributes.names[i];
-    if (known->length == std::strlen(name) && std::memcmp(known->text, name, known->length) == 0)
-      return frame->attributes.at[i]->value;
-  }
-  return nullptr;
-}
-
-long whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
-float number(const CallFrame* frame, const char* name) { return *static_cast<const float*>(attribute(frame, name)); }
 
 // Of all axes but the last `kept`.
 long product(const Buffer* buffer, int64_t kept) {
@@ -37,6 +23,14 @@ bool noisy(const CallFrame* frame) { return frame->arguments.size > 2; }
 Linear through_weights(const CallFrame* frame) {
   const int64_t* kernel = shape(frame, 1);
   return {kernel[0], shape(frame, 0)[1], kernel[2], kernel[1]};
+}
+
+// Of calls whose first argument are the numbers.
+Bits planes(const CallFrame* frame, long features) {
+  const int64_t* n = shape(frame, 0);
+  const int32_t dtype = frame->arguments.at[0]->dtype;
+  const bool bytes = dtype == kTruth || dtype == kByte;
+  return {n[0], n[1], n[2], n[3], n[4], whole(frame, "bits"), whole(frame, "size"), features, bytes};
 }
 
 Weights weights(const CallFrame* frame) {
@@ -101,6 +95,22 @@ void* masp_linear_to_weights(CallFrame* frame) {
   kernels().linear_to_weights({g[0], g[1], x[2], g[2]}, argument(frame, 0), argument(frame, 1),
                               also ? argument(frame, 2) : nullptr, also ? argument(frame, 3) : nullptr,
                               result(frame, 0), also ? result(frame, 1) : nullptr);
+  return nullptr;
+}
+
+// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F][, gate]) -> pixels [L, B, H', W', F]
+void* masp_bits_convolve(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  kernels().bits_convolve(planes(frame, shape(frame, 1)[1]), argument(frame, 0), argument(frame, 1), argument(frame, 2),
+                          frame->arguments.size > 3 ? argument(frame, 3) : nullptr, result(frame, 0));
+  return nullptr;
+}
+
+// (numbers, pixels, gate) -> kernel, bias
+void* masp_bits_to_kernel(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  kernels().bits_to_kernel(planes(frame, shape(frame, 1)[4]), argument(frame, 0), argument(frame, 1),
+                           argument(frame, 2), result(frame, 0), result(frame, 1));
   return nullptr;
 }
 

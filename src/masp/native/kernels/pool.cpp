@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -37,11 +38,12 @@ inline void pause() {
 }
 
 // One piece of work at a time; a second caller does its own alone meanwhile. Callers take chunks like workers do, so
-// work ends even if no worker ever comes.
+// work ends even if no worker ever comes. Every thread begins with a share of its own, the same in every call, because
+// what it wrote last time is in its cache; then it takes what is left of the others'.
 class Pool {
  public:
   explicit Pool(int workers) : workers_(workers) {
-    for (int i = 0; i < workers; ++i) std::thread([this] { work(); }).detach();
+    for (int i = 0; i < workers; ++i) std::thread([this, i] { work(i + 1); }).detach();
   }
 
   int threads() const { return workers_ + 1; }
@@ -52,57 +54,69 @@ class Pool {
       for (long i = 0; i < chunks; ++i) body(data, i);
       return;
     }
-    body_ = body, data_ = data, chunks_ = chunks;
+    const long each = (chunks + kMost - 1) / kMost, groups = (chunks + each - 1) / each;
+    body_ = body, data_ = data, chunks_ = chunks, each_ = each;
     done_.store(0, std::memory_order_relaxed);
-    // The number of the job is in the upper half, so that a worker that comes late takes no chunk of the next one.
-    const uint64_t job = (next_.load(std::memory_order_relaxed) >> 32) + 1;
-    next_.store(job << 32, std::memory_order_release);
+    const uint64_t job = job_.load(std::memory_order_relaxed) + 1;
+    // A worker that comes late finds another number than its own here, and takes no chunk of the next job.
+    for (long i = 0; i < groups; ++i) open_[i].store(job, std::memory_order_relaxed);
+    groups_.store(groups, std::memory_order_relaxed);
+    job_.store(job, std::memory_order_seq_cst);
     if (asleep_.load(std::memory_order_seq_cst) > 0) {
       std::lock_guard<std::mutex> lock(sleep_);
       wake_.notify_all();
     }
-    take(job, chunks);
-    for (int spins = 0; done_.load(std::memory_order_acquire) < chunks; ++spins) {
+    take(job, groups, 0);
+    for (int spins = 0; done_.load(std::memory_order_acquire) < groups; ++spins) {
       if (spins < 2000) pause(); else std::this_thread::yield();
     }
   }
 
  private:
-  void take(uint64_t job, long chunks) {
-    for (;;) {
-      uint64_t seen = next_.load(std::memory_order_acquire);
-      if (seen >> 32 != job || static_cast<long>(seen & 0xffffffffu) >= chunks) return;
-      if (!next_.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel)) continue;
-      body_(data_, static_cast<long>(seen & 0xffffffffu));
+  void take(uint64_t job, long groups, int thread) {
+    const long first = thread * groups / threads();
+    for (long n = 0; n < groups; ++n) {
+      std::atomic<uint64_t>& open = open_[(first + n) % groups];
+      uint64_t seen = open.load(std::memory_order_relaxed);
+      if (seen != job || !open.compare_exchange_strong(seen, 0, std::memory_order_acquire)) continue;
+      const long begin = (first + n) % groups * each_, end = std::min(begin + each_, static_cast<long>(chunks_));
+      for (long i = begin; i < end; ++i) body_(data_, i);
       done_.fetch_add(1, std::memory_order_release);
     }
   }
 
-  void work() {
+  void work(int thread) {
     FlushDenormals flush;
     uint64_t last = 0;
     for (;;) {
-      for (int spins = 0; next_.load(std::memory_order_acquire) >> 32 == last; ++spins) {
+      const auto idle_since = std::chrono::steady_clock::now();
+      for (int spins = 0; job_.load(std::memory_order_acquire) == last; ++spins) {
         if (spins < kSpins) { pause(); continue; }
+        if (std::chrono::steady_clock::now() - idle_since < kAwake) { std::this_thread::yield(); continue; }
         std::unique_lock<std::mutex> lock(sleep_);
         asleep_.fetch_add(1, std::memory_order_seq_cst);
-        wake_.wait(lock, [&] { return next_.load(std::memory_order_seq_cst) >> 32 != last; });
+        wake_.wait(lock, [&] { return job_.load(std::memory_order_seq_cst) != last; });
         asleep_.fetch_sub(1, std::memory_order_seq_cst);
       }
-      last = next_.load(std::memory_order_acquire) >> 32;
-      const long chunks = chunks_.load(std::memory_order_relaxed);
-      take(last, chunks);
+      last = job_.load(std::memory_order_acquire);
+      take(last, groups_.load(std::memory_order_relaxed), thread);
     }
   }
 
-  static constexpr int kSpins = 1000;
+  // A worker that sleeps takes tens of microseconds to come, as long as a small product. So it stays awake from one
+  // product of an update to the next, for half a millisecond at most, and gives its core to whoever else wants it.
+  static constexpr int kSpins = 500;
+  static constexpr std::chrono::microseconds kAwake{500};
+  static constexpr long kMost = 1024;  // groups of chunks
   const int workers_;
   std::mutex turn_, sleep_;
   std::condition_variable wake_;
   void (*volatile body_)(void*, long) = nullptr;
   void* volatile data_ = nullptr;
-  std::atomic<long> chunks_{0}, done_{0};
-  std::atomic<uint64_t> next_{0};
+  volatile long chunks_ = 0, each_ = 1;
+  std::atomic<long> groups_{0}, done_{0};
+  std::atomic<uint64_t> job_{0};
+  std::atomic<uint64_t> open_[kMost] = {};  // the job whose group this is and that nobody has taken yet
   std::atomic<int> asleep_{0};
 };
 

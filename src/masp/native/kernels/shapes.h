@@ -38,6 +38,16 @@ struct Linear {
   long lanes, batch, inputs, outputs;
 };
 
+// Planes of zeros and ones, `bits` of them in each number of [L, B, H, W, C]: a byte, or 32 bits.
+struct Bits {
+  long lanes, batch, height, width, channels, bits, size, features;
+  bool bytes;
+
+  long pixels() const { return (height - size + 1) * (width - size + 1); }
+  long planes() const { return channels * bits; }
+  long depth() const { return size * size * planes(); }
+};
+
 struct Leaf {
   const float* gradient;
   float *mean, *square, *params;  // in place
@@ -62,6 +72,10 @@ struct Kernels {
   void (*adam)(const Step&, float* norm);
   void (*softmax)(long lanes, long rows, long atoms, const float* logits, const float* support, float* probabilities,
                   float* values);
+  void (*bits_convolve)(const Bits&, const void* numbers, const float* kernel, const float* bias, const float* gate,
+                        float* pixels);
+  void (*bits_to_kernel)(const Bits&, const void* numbers, const float* pixels, const float* gate, float* kernel,
+                         float* bias);
 };
 
 // 0 plain, 1 AVX2, 2 AVX-512: the best that this processor has, up to a limit that tests set to reach all kernels.

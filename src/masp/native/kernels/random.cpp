@@ -1,0 +1,56 @@
+// Threefry-2x32 with 20 rounds (Salmon et al. 2011), the random bits of JAX: the same bits, in one call instead of a
+// loop of small ones.
+#include <cstdint>
+
+#include "ffi.h"
+
+namespace masp {
+namespace {
+
+inline uint32_t rotated(uint32_t x, int by) { return x << by | x >> (32 - by); }
+
+// One word for each place, or one for all.
+struct Words {
+  const uint32_t* data;
+  bool one;
+  uint32_t operator[](int64_t i) const { return data[one ? 0 : i]; }
+};
+
+void threefry(int64_t count, Words k0, Words k1, Words c0, Words c1, uint32_t* out0, uint32_t* out1) {
+  constexpr int kTurns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t key[3] = {k0[i], k1[i], k0[i] ^ k1[i] ^ 0x1BD11BDAu};
+    uint32_t a = c0[i] + key[0], b = c1[i] + key[1];
+    for (uint32_t group = 0; group < 5; ++group) {
+      for (int turn : kTurns[group % 2]) {
+        a += b;
+        b = rotated(b, turn) ^ a;
+      }
+      a += key[(group + 1) % 3];
+      b += key[(group + 2) % 3] + group + 1;
+    }
+    out0[i] = a;
+    out1[i] = b;
+  }
+}
+
+}  // namespace
+}  // namespace masp
+
+using namespace masp;
+
+extern "C" {
+
+// (two words of keys, two of counters, each of the shape of the results or one number) -> two words of random bits
+void* masp_threefry(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const auto words = [&](int i) {
+    const Buffer* given = frame->arguments.at[i];
+    return Words{static_cast<const uint32_t*>(given->data), elements(given) == 1};
+  };
+  const auto results = [&](int i) { return static_cast<uint32_t*>(frame->results.at[i]->data); };
+  threefry(elements(frame->results.at[0]), words(0), words(1), words(2), words(3), results(0), results(1));
+  return nullptr;
+}
+
+}  // extern "C"
