@@ -2,9 +2,12 @@
 #include "tile.h"
 
 #include "convolution.h"
+#include "torso.h"
+#include "torso_back.h"
 #include "linear.h"
 #include "adam.h"
 #include "softmax.h"
 
-const Kernels kKernels = {convolve,          convolve_to_kernel, convolve_to_images, linear,
-                          linear_to_inputs, linear_to_weights,  adam,               softmax};
+const Kernels kKernels = {convolve,         convolve_to_kernel, convolve_to_images, torso, torso_tangent,
+                          torso_to_weights, linear,             linear_to_inputs,   linear_to_weights,
+                          adam,             softmax};

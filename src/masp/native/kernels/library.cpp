@@ -31,6 +31,21 @@ Convolution convolution(const CallFrame* frame, const int64_t* images, const int
   return {images[0], images[1], images[2], images[3], images[4], kernel[1], whole(frame, "stride"), kernel[4]};
 }
 
+// Of calls that begin with (images, kernel and bias of every layer).
+Torso torso(const CallFrame* frame, long layers) {
+  const int64_t* images = shape(frame, 0);
+  Torso found = {layers, {}, static_cast<const unsigned char*>(frame->arguments.at[0]->data), {}, {}};
+  long height = images[1], width = images[2];
+  for (long i = 0; i < layers; ++i) {
+    const int64_t* kernel = shape(frame, 1 + 2 * i);
+    const char name[] = {'s', 't', 'r', 'i', 'd', 'e', '_', static_cast<char>('0' + i), 0};
+    found.layer[i] = {1, images[0], height, width, kernel[2], kernel[0], whole(frame, name), kernel[3]};
+    found.kernel[i] = argument(frame, 1 + 2 * i), found.bias[i] = argument(frame, 2 + 2 * i);
+    height = found.layer[i].out_height(), width = found.layer[i].out_width();
+  }
+  return found;
+}
+
 // Of calls whose second argument is the kernel; noise comes after it.
 bool noisy(const CallFrame* frame) { return frame->arguments.size > 2; }
 
@@ -76,6 +91,43 @@ void* masp_convolve_to_images(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   kernels().convolve_to_images(convolution(frame, result_shape(frame, 0), shape(frame, 1)), argument(frame, 0),
                                argument(frame, 1), result(frame, 0));
+  return nullptr;
+}
+
+// (images [B, H, W, C] bytes, kernel and bias of every layer) -> activations of all layers, or of the last one
+void* masp_torso(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 1) / 2, first = layers - frame->results.size;
+  float* activations[kMostLayers] = {};
+  for (long i = first; i < layers; ++i) activations[i] = result(frame, i - first);
+  kernels().torso(torso(frame, layers), activations);
+  return nullptr;
+}
+
+// (images, kernel and bias of every layer, activations, tangents of kernels and biases) -> tangent of the last activation
+void* masp_torso_tangent(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 1) / 5;
+  const float *activations[kMostLayers], *d_kernel[kMostLayers], *d_bias[kMostLayers];
+  for (long i = 0; i < layers; ++i) {
+    activations[i] = argument(frame, 1 + 2 * layers + i);
+    d_kernel[i] = argument(frame, 1 + 3 * layers + 2 * i), d_bias[i] = argument(frame, 2 + 3 * layers + 2 * i);
+  }
+  kernels().torso_tangent(torso(frame, layers), activations, d_kernel, d_bias, result(frame, 0));
+  return nullptr;
+}
+
+// (images, kernel and bias of every layer, activations, gradient of the last one) -> those of kernels and biases
+void* masp_torso_to_weights(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 2) / 3;
+  const float* activations[kMostLayers];
+  float *d_kernel[kMostLayers], *d_bias[kMostLayers];
+  for (long i = 0; i < layers; ++i) {
+    activations[i] = argument(frame, 1 + 2 * layers + i);
+    d_kernel[i] = result(frame, 2 * i), d_bias[i] = result(frame, 2 * i + 1);
+  }
+  kernels().torso_to_weights(torso(frame, layers), activations, argument(frame, 1 + 3 * layers), d_kernel, d_bias);
   return nullptr;
 }
 
