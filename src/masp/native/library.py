@@ -25,6 +25,7 @@ TARGETS = (
     "masp_linear_to_inputs",
     "masp_linear_to_weights",
     "masp_adam",
+    "masp_adam_back",
     "masp_softmax",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")

@@ -95,9 +95,7 @@ def _to_weights_by_layers(strides: tuple[int, ...], x: Any, *operands: Any) -> l
     """(images, weights, activations, gradient of the last one) to the gradients of the weights."""
     *known, gradient = operands
     flat = known[: 2 * len(strides)]
-    _, pull_back = jax.vjp(
-        lambda *along: _tangent_by_layers(strides, x, *known, *along)[0], *map(jnp.zeros_like, flat)
-    )
+    _, pull_back = jax.vjp(lambda *along: _tangent_by_layers(strides, x, *known, *along)[0], *map(jnp.zeros_like, flat))
     return list(pull_back(gradient))
 
 

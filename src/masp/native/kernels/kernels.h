@@ -6,8 +6,9 @@
 #include "torso_back.h"
 #include "linear.h"
 #include "adam.h"
+#include "adam_back.h"
 #include "softmax.h"
 
 const Kernels kKernels = {convolve,         convolve_to_kernel, convolve_to_images, torso, torso_tangent,
                           torso_to_weights, linear,             linear_to_inputs,   linear_to_weights,
-                          adam,             softmax};
+                          adam,             adam_back,          softmax};

@@ -59,6 +59,24 @@ Weights weights(const CallFrame* frame) {
   return {argument(frame, 1), argument(frame, 2), argument(frame, 3), argument(frame, 4)};
 }
 
+constexpr int64_t kMostLeaves = 256;  // as in adam.py, which sees to it that there are no more
+
+// Of calls of (corrections, gradients, ...); says the sizes of the leaves.
+Step step(const CallFrame* frame, int64_t count, Leaf* leaves) {
+  const long lanes = product(frame->arguments.at[0], 1);
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i) leaves[i].size = product(frame->arguments.at[1 + i], 0) / lanes;
+  return {lanes,
+          count,
+          leaves,
+          argument(frame, 0),
+          number(frame, "learning_rate"),
+          number(frame, "b1"),
+          number(frame, "b2"),
+          number(frame, "eps"),
+          number(frame, "eps_root"),
+          number(frame, "max_norm")};
+}
+
 }  // namespace
 }  // namespace masp
 
@@ -168,16 +186,23 @@ void* masp_softmax(CallFrame* frame) {
 // (corrections [lanes..., 2], n gradients, n means, n squares, n params) -> n means, n squares, n params in place, norm
 void* masp_adam(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  constexpr int64_t kMost = 256;  // as in adam.py, which sees to it that there are no more
-  Leaf leaves[kMost];
+  Leaf leaves[kMostLeaves];
   const int64_t count = (frame->arguments.size - 1) / 4;
-  const long lanes = product(frame->arguments.at[0], 1);
-  for (int64_t i = 0; i < count && i < kMost; ++i)
-    leaves[i] = {argument(frame, 1 + i), result(frame, i), result(frame, count + i), result(frame, 2 * count + i),
-                 product(frame->arguments.at[1 + i], 0) / lanes};
-  kernels().adam({lanes, count, leaves, argument(frame, 0), number(frame, "learning_rate"), number(frame, "b1"),
-                  number(frame, "b2"), number(frame, "eps"), number(frame, "eps_root"), number(frame, "max_norm")},
-                 result(frame, 3 * count));
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i)
+    leaves[i] = {argument(frame, 1 + i), result(frame, i), result(frame, count + i), result(frame, 2 * count + i), 0};
+  kernels().adam(step(frame, count, leaves), result(frame, 3 * count));
+  return nullptr;
+}
+
+// (corrections [lanes..., 2], n gradients, n means, n squares, n cotangents) -> n cotangents in place
+void* masp_adam_back(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  Leaf leaves[kMostLeaves];
+  const int64_t count = (frame->arguments.size - 1) / 4;
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i)
+    leaves[i] = {argument(frame, 1 + i), argument(frame, 1 + count + i), argument(frame, 1 + 2 * count + i),
+                 result(frame, i), 0};
+  kernels().adam_back(step(frame, count, leaves));
   return nullptr;
 }
 

@@ -84,6 +84,7 @@ struct Kernels {
   void (*linear_to_weights)(const Linear&, const float* gradient, const float* x, const float* noise_in,
                             const float* noise_out, float* kernel, float* sigma);
   void (*adam)(const Step&, float* norm);
+  void (*adam_back)(const Step&);
   void (*softmax)(long lanes, long rows, long atoms, const float* logits, const float* support, float* probabilities,
                   float* values);
 };
