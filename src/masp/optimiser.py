@@ -77,10 +77,10 @@ def to_differentiate(learning_rate: float, eps: float, max_norm: float | None) -
 
     def update(gradient: Params, state: optax.OptState, params: Params = None) -> tuple[Params, optax.OptState]:
         if not _fits(gradient, gradient):
-            return plain.update(gradient, state, params)  # type: ignore[return-value]
+            return plain.update(gradient, state, params)
         return updates(gradient, state), state
 
-    return optax.GradientTransformation(plain.init, update)  # type: ignore[arg-type]
+    return optax.GradientTransformation(plain.init, update)
 
 
 def _fits(gradient: Params, params: Params) -> bool:

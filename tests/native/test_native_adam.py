@@ -118,4 +118,6 @@ def test_pulling_back_in_lanes(kernels):
         jax.vmap(lambda g, by=by: pulled_back(by(*settings), g, state, tree(4)))(gradients)
         for by in (to_differentiate, adam)
     )
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), ours, theirs)
+    for lane in range(3):  # each has a scale of its own
+        a, b = (np.concatenate([np.ravel(leaf[lane]) for leaf in jax.tree.leaves(by)]) for by in (ours, theirs))
+        np.testing.assert_allclose(a / np.abs(b).max(), b / np.abs(b).max(), atol=2e-5)
