@@ -106,6 +106,7 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
   });
 }
 
+constexpr long kLarge = 1 << 20;  // numbers: more than stays near a core
 constexpr long kAbreast = 4;  // panels whose weights are read together: longer pieces of memory at a time
 
 // out [L, B, I] = gradient [L, B, O] times the weights.
@@ -157,6 +158,22 @@ inline void outer_panel(long count, long batch, const float* a, const float* b, 
     for (long n = 0; n < 2; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
+// kernel = row and sigma = row * out * in (null: there is none), past the caches where all weights would not fit.
+inline void write_row(const Linear& l, const float* row, long columns, const float* in, float out, float* kernel,
+                      float* sigma) {
+  long n = 0;
+  if (l.inputs * l.outputs > kLarge && whole_vectors(kernel) && (sigma == nullptr || whole_vectors(sigma)))
+    for (; n + kWidth <= columns; n += kWidth) {
+      const Vector v = load(row + n);
+      stream(kernel + n, v);
+      if (sigma != nullptr) stream(sigma + n, v * out * load(in + n));
+    }
+  for (; n < columns; ++n) {
+    kernel[n] = row[n];
+    if (sigma != nullptr) sigma[n] = row[n] * out * in[n];
+  }
+}
+
 // kernel [L, O, I] = gradient^T x, and sigma the same times the noise of each weight (null: there is none).
 inline void linear_to_weights(const Linear& l, const float* gradient, const float* x, const float* noise_in,
                               const float* noise_out, float* kernel, float* sigma) {
@@ -181,16 +198,11 @@ inline void linear_to_weights(const Linear& l, const float* gradient, const floa
       for (long p = 0; p < across; ++p)
         outer_panel<kRows>(count, l.batch, columns_of_gradient, packed + p * l.batch * kPanel, rows + p * kPanel,
                            across * kPanel);
-      for (long m = 0; m < count; ++m) {  // whole rows at a time: memory takes long pieces better
-        const float* row = rows + m * across * kPanel;
-        float* to = kernel + at + m * l.inputs;
-        for (long n = 0; n < columns; ++n) to[n] = row[n];
-        if (sigma == nullptr) continue;
-        const float noise = noise_out[lane * l.outputs + o + m];
-        const float* in = noise_in + lane * l.inputs + first;
-        float* to_sigma = sigma + at + m * l.inputs;
-        for (long n = 0; n < columns; ++n) to_sigma[n] = row[n] * noise * in[n];
-      }
+      for (long m = 0; m < count; ++m)  // whole rows at a time: memory takes long pieces better
+        write_row(l, rows + m * across * kPanel, columns, sigma == nullptr ? nullptr : noise_in + lane * l.inputs + first,
+                  sigma == nullptr ? 0.0f : noise_out[lane * l.outputs + o + m], kernel + at + m * l.inputs,
+                  sigma == nullptr ? nullptr : sigma + at + m * l.inputs);
     }
+    streamed();
   });
 }
