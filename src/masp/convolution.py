@@ -26,10 +26,14 @@ class Convolution(nn.Module):
     stride: int = 1
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
-        shape = (self.size, self.size, x.shape[-1], self.features)
+    def weights(self, channels: int) -> tuple[Array, Array]:
+        """Kernel [k, k, C, F] and bias [F] for images of C channels."""
+        shape = (self.size, self.size, channels, self.features)
         kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
-        bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        return kernel, self.param("bias", nn.initializers.zeros_init(), (self.features,))
+
+    def __call__(self, x: Array) -> Array:
+        kernel, bias = self.weights(x.shape[-1])
         if native.usable(x, kernel):
             return native_convolution.convolve(x, kernel, self.stride) + bias
         as_product = jax.default_backend() == "cpu" and self.size % self.stride == 0

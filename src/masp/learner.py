@@ -17,7 +17,7 @@ from masp.config import AgentConfig, SimilarityConfig
 from masp.features import flat_features
 from masp.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
 from masp.networks import Noise, QNetwork, draw_noise
-from masp.optimiser import descend
+from masp.optimiser import descend, to_differentiate
 from masp.replay import Sample
 
 
@@ -184,8 +184,8 @@ class Learner:
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         `inside` are transitions from inside the sample's windows (`intra_option`); their TD loss is added to its own.
         """
-        # Both passes of the online network have one noise sample, so its noisy weights are made once.
-        noise = self.noise(state, key, 4)
+        # Both passes of the online network have one noise sample. Two more are for held-out data of its own.
+        noise = self.noise(state, key, 4 if self.similarity.learns and self.similarity.held_out == "separate" else 2)
         seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
         outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
@@ -270,7 +270,7 @@ class Learner:
         self, state: LearnerState, steps: InnerStep, held_out_gradient: Callable[[], Params]
     ) -> tuple[LearnerState, Array]:
         """The similarity after one meta-step, where one is due; and the norm of its gradient."""
-        period = self.similarity.meta_period_updates
+        a, period = self.agent, self.similarity.meta_period_updates
         due = (state.updates % period == 0) & (state.updates >= self.similarity.trace_length)
 
         def step() -> tuple[Array, optax.OptState, Array]:
@@ -280,7 +280,7 @@ class Learner:
                 return meta_gradient(
                     lambda params, inner: self.values(params, inner.observations, inner.context, inner.noise),
                     lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
-                    self.optimiser,
+                    to_differentiate(a.learning_rate, a.adam_eps, a.max_gradient_norm),
                     inner,
                     g,
                 )

@@ -18,6 +18,7 @@ from masp.native import bits as native_bits
 from masp.native import convolution as native_convolution
 from masp.native import library as native
 from masp.native import linear as native_linear
+from masp.native import torso as native_torso
 
 Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
@@ -115,10 +116,16 @@ class NatureTorso(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        x = x.astype(self.dtype) / 255.0
-        for features, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
-            x = nn.relu(Convolution(features, kernel, stride)(x))
-        return x.reshape(x.shape[0], -1)
+        layers = [Convolution(32, 8, 4), Convolution(64, 4, 2), Convolution(64, 3, 1)]
+        channels = [x.shape[-1], *[layer.features for layer in layers]]
+        weights = [layer.weights(c) for layer, c in zip(layers, channels, strict=False)]
+        if native_torso.fits(x, weights):
+            y = native_torso.torso(x, weights, [layer.stride for layer in layers])
+        else:
+            y = x.astype(self.dtype) / 255.0
+            for layer in layers:
+                y = nn.relu(layer(y))
+        return y.reshape(y.shape[0], -1)
 
 
 class SmallTorso(nn.Module):

@@ -13,6 +13,9 @@ SIZES = [(32, 300, 40), (1, 1, 1), (7, 33, 13), (64, 16, 128), (33, 700, 5), (3,
 """Batch, inputs, outputs; the last is too large for the kernels of small layers."""
 
 
+LARGE = (5, 2064, 516)  # weights that are written past the caches
+
+
 def operands(size, seed=0):
     """x, kernel, sigma, noise_in, noise_out."""
     batch, inputs, outputs = size
@@ -37,7 +40,7 @@ def assert_close(ours, exact):
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [*SIZES, LARGE])
 def test_forward_and_backward(instructions, size, noisy):
     given = operands(size)[: 5 if noisy else 2]
     g = np.random.default_rng(1).normal(size=(size[0], size[2])).astype(np.float32)

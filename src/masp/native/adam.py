@@ -1,4 +1,4 @@
-"""Clipping and Adam in one pass over memory, in place."""
+"""Clipping and Adam in one pass over memory, in place; and their derivative."""
 
 from __future__ import annotations
 
@@ -35,13 +35,29 @@ def step(
     leaves = jax.tree.leaves((gradients, means, squares, params))
     count = len(leaves) // 4
     out = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves[count:]]
-    numbers = {name: np.float32(value) for name, value in settings._asdict().items()}
     *after, norm = jax.ffi.ffi_call(
         "masp_adam",
         [*out, jax.ShapeDtypeStruct((), jnp.float32)],
         input_output_aliases={1 + count + i: i for i in range(3 * count)},
         vmap_method="broadcast_all",
-    )(corrections, *leaves, **numbers)
+    )(corrections, *leaves, **_numbers(settings))
     parts = [after[i * count : (i + 1) * count] for i in range(3)]
     tree = jax.tree.structure(gradients)
     return (*map(partial(jax.tree.unflatten, tree), parts), norm)
+
+
+def pull_back(settings: Settings, corrections: Array, gradients: Any, means: Any, squares: Any, cotangents: Any) -> Any:
+    """What cotangents of the updates give for the gradients; means and squares are those before the step."""
+    leaves = jax.tree.leaves((gradients, means, squares, cotangents))
+    count = len(leaves) // 4
+    found = jax.ffi.ffi_call(
+        "masp_adam_back",
+        [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves[:count]],
+        input_output_aliases={1 + 3 * count + i: i for i in range(count)},
+        vmap_method="broadcast_all",
+    )(corrections, *leaves, **_numbers(settings))
+    return jax.tree.unflatten(jax.tree.structure(gradients), found)
+
+
+def _numbers(settings: Settings) -> dict[str, np.float32]:
+    return {name: np.float32(value) for name, value in settings._asdict().items()}

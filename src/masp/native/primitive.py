@@ -18,12 +18,15 @@ from jax.interpreters import ad, batching, mlir
 Shapes = Callable[..., list[tuple[int, ...]]]
 
 
-def make(name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any, transpose: Any) -> Primitive:
+def make(
+    name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any, transpose: Any, lanes: bool = True
+) -> Primitive:
     """A primitive with several float32 results.
 
     Args:
       shapes: of the results, from the operands (all with a shape) and the parameters.
       evaluate: the results, by calls of kernels.
+      lanes: whether the kernel knows lanes; otherwise it is called once for each.
       jvp, transpose: JAX's rules for differentiation; operands that carry no tangent are `ad.Zero`.
     """
     primitive = Primitive(name)
@@ -33,6 +36,8 @@ def make(name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any
         return [jax.core.ShapedArray(shape, jnp.float32) for shape in shapes(*operands, **params)]
 
     def batch(operands: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[list[Any], list[int]]:
+        if not lanes:
+            return _one_by_one(lambda *one: primitive.bind(*one, **params), operands, axes)
         count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
         folded = [_fold(x, axis, count) for x, axis in zip(operands, axes, strict=True)]
         results = primitive.bind(*folded, **params)
@@ -52,6 +57,17 @@ def make(name: str, shapes: Shapes, evaluate: Callable[..., list[Any]], jvp: Any
     ad.primitive_jvps[primitive] = jvp
     ad.primitive_transposes[primitive] = transpose
     return primitive
+
+
+def _one_by_one(function: Any, operands: Sequence[Any], axes: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """The results for every lane, one lane at a time."""
+    given = [None if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
+
+    def one(lane: list[Any]) -> list[Any]:
+        return function(*[x if axis is None else y for x, y, axis in zip(operands, lane, axes, strict=True)])
+
+    results = jax.lax.map(one, given)
+    return results, [0] * len(results)
 
 
 def _fold(x: Any, axis: int | None, count: int) -> Any:

@@ -29,25 +29,43 @@ inline float sum_of_squares(const float* x, long count) {
   return total;
 }
 
-// norm [L] of the gradient before clipping.
-inline void adam(const Step& step, float* norm) {
+inline long chunks_of(const Step& step) {
   long chunks = 0;
   for (long i = 0; i < step.leaves; ++i) chunks += step.lanes * pieces_of(step.leaf[i]);
-  float* squares = scratch(kPacked, chunks + step.lanes);
-  float* scale = squares + chunks;
-  each(chunks, [=, &step](long chunk) {
-    const Piece p = piece(step, chunk);
-    const Leaf& leaf = step.leaf[p.leaf];
-    squares[chunk] = sum_of_squares(leaf.gradient + p.lane * leaf.size + p.begin, p.end - p.begin);
-  });
+  return chunks;
+}
+
+// [L] the sums of what every chunk came to, each in the same order whatever the load.
+template <class To>
+inline void by_lane(const Step& step, long chunks, const float* parts, To to) {
   for (long lane = 0; lane < step.lanes; ++lane) {
     double total = 0.0;
     for (long chunk = 0; chunk < chunks; ++chunk)
-      if (step.lanes == 1 || piece(step, chunk).lane == lane) total += squares[chunk];
+      if (step.lanes == 1 || piece(step, chunk).lane == lane) total += parts[chunk];
+    to(lane, total);
+  }
+}
+
+// norm [L] of the gradient, and the factor [L] that clipping multiplies it by.
+inline void norms(const Step& step, long chunks, float* parts, float* norm, float* scale) {
+  each(chunks, [=, &step](long chunk) {
+    const Piece p = piece(step, chunk);
+    const Leaf& leaf = step.leaf[p.leaf];
+    parts[chunk] = sum_of_squares(leaf.gradient + p.lane * leaf.size + p.begin, p.end - p.begin);
+  });
+  by_lane(step, chunks, parts, [=, &step](long lane, double total) {
     norm[lane] = static_cast<float>(__builtin_sqrt(total));
     const bool clipped = step.max_norm > 0.0f && !(norm[lane] <= step.max_norm);  // NaN stays NaN
     scale[lane] = clipped ? step.max_norm / norm[lane] : 1.0f;
-  }
+  });
+}
+
+// norm [L] of the gradient before clipping.
+inline void adam(const Step& step, float* norm) {
+  const long chunks = chunks_of(step);
+  float* parts = scratch(kPacked, chunks + step.lanes);
+  float* scale = parts + chunks;
+  norms(step, chunks, parts, norm, scale);
   each(chunks, [=, &step](long chunk) {
     const Piece p = piece(step, chunk);
     const Leaf& leaf = step.leaf[p.leaf];

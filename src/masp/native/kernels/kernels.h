@@ -2,9 +2,12 @@
 #include "tile.h"
 
 #include "convolution.h"
+#include "torso.h"
+#include "torso_back.h"
 #include "linear.h"
 #include "small.h"
 #include "adam.h"
+#include "adam_back.h"
 #include "softmax.h"
 #include "bits.h"
 
@@ -19,6 +22,7 @@ inline void any_to_weights(const Linear& l, const float* gradient, const float* 
                                                  : linear_to_weights(l, gradient, x, noise_in, noise_out, kernel, sigma);
 }
 
-const Kernels kKernels = {convolve,          convolve_to_kernel, convolve_to_images, any_linear,
-                          linear_to_inputs, any_to_weights,     adam,               softmax,
-                          bits_convolve,    bits_to_kernel};
+const Kernels kKernels = {convolve,         convolve_to_kernel, convolve_to_images, torso, torso_tangent,
+                          torso_to_weights, any_linear,         linear_to_inputs,   any_to_weights,
+                          adam,             adam_back,          softmax,            bits_convolve,
+                          bits_to_kernel};

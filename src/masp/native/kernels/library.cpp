@@ -17,6 +17,21 @@ Convolution convolution(const CallFrame* frame, const int64_t* images, const int
   return {images[0], images[1], images[2], images[3], images[4], kernel[1], whole(frame, "stride"), kernel[4]};
 }
 
+// Of calls that begin with (images, kernel and bias of every layer).
+Torso torso(const CallFrame* frame, long layers) {
+  const int64_t* images = shape(frame, 0);
+  Torso found = {layers, {}, static_cast<const unsigned char*>(frame->arguments.at[0]->data), {}, {}};
+  long height = images[1], width = images[2];
+  for (long i = 0; i < layers; ++i) {
+    const int64_t* kernel = shape(frame, 1 + 2 * i);
+    const char name[] = {'s', 't', 'r', 'i', 'd', 'e', '_', static_cast<char>('0' + i), 0};
+    found.layer[i] = {1, images[0], height, width, kernel[2], kernel[0], whole(frame, name), kernel[3]};
+    found.kernel[i] = argument(frame, 1 + 2 * i), found.bias[i] = argument(frame, 2 + 2 * i);
+    height = found.layer[i].out_height(), width = found.layer[i].out_width();
+  }
+  return found;
+}
+
 // Of calls whose second argument is the kernel; noise comes after it.
 bool noisy(const CallFrame* frame) { return frame->arguments.size > 2; }
 
@@ -36,6 +51,24 @@ Bits planes(const CallFrame* frame, long features) {
 Weights weights(const CallFrame* frame) {
   if (!noisy(frame)) return {argument(frame, 1), nullptr, nullptr, nullptr};
   return {argument(frame, 1), argument(frame, 2), argument(frame, 3), argument(frame, 4)};
+}
+
+constexpr int64_t kMostLeaves = 256;  // as in adam.py, which sees to it that there are no more
+
+// Of calls of (corrections, gradients, ...); says the sizes of the leaves.
+Step step(const CallFrame* frame, int64_t count, Leaf* leaves) {
+  const long lanes = product(frame->arguments.at[0], 1);
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i) leaves[i].size = product(frame->arguments.at[1 + i], 0) / lanes;
+  return {lanes,
+          count,
+          leaves,
+          argument(frame, 0),
+          number(frame, "learning_rate"),
+          number(frame, "b1"),
+          number(frame, "b2"),
+          number(frame, "eps"),
+          number(frame, "eps_root"),
+          number(frame, "max_norm")};
 }
 
 }  // namespace
@@ -70,6 +103,43 @@ void* masp_convolve_to_images(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   kernels().convolve_to_images(convolution(frame, result_shape(frame, 0), shape(frame, 1)), argument(frame, 0),
                                argument(frame, 1), result(frame, 0));
+  return nullptr;
+}
+
+// (images [B, H, W, C] bytes, kernel and bias of every layer) -> activations of all layers, or of the last one
+void* masp_torso(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 1) / 2, first = layers - frame->results.size;
+  float* activations[kMostLayers] = {};
+  for (long i = first; i < layers; ++i) activations[i] = result(frame, i - first);
+  kernels().torso(torso(frame, layers), activations);
+  return nullptr;
+}
+
+// (images, kernel and bias of every layer, activations, tangents of kernels and biases) -> tangent of the last activation
+void* masp_torso_tangent(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 1) / 5;
+  const float *activations[kMostLayers], *d_kernel[kMostLayers], *d_bias[kMostLayers];
+  for (long i = 0; i < layers; ++i) {
+    activations[i] = argument(frame, 1 + 2 * layers + i);
+    d_kernel[i] = argument(frame, 1 + 3 * layers + 2 * i), d_bias[i] = argument(frame, 2 + 3 * layers + 2 * i);
+  }
+  kernels().torso_tangent(torso(frame, layers), activations, d_kernel, d_bias, result(frame, 0));
+  return nullptr;
+}
+
+// (images, kernel and bias of every layer, activations, gradient of the last one) -> those of kernels and biases
+void* masp_torso_to_weights(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const long layers = (frame->arguments.size - 2) / 3;
+  const float* activations[kMostLayers];
+  float *d_kernel[kMostLayers], *d_bias[kMostLayers];
+  for (long i = 0; i < layers; ++i) {
+    activations[i] = argument(frame, 1 + 2 * layers + i);
+    d_kernel[i] = result(frame, 2 * i), d_bias[i] = result(frame, 2 * i + 1);
+  }
+  kernels().torso_to_weights(torso(frame, layers), activations, argument(frame, 1 + 3 * layers), d_kernel, d_bias);
   return nullptr;
 }
 
@@ -126,16 +196,23 @@ void* masp_softmax(CallFrame* frame) {
 // (corrections [lanes..., 2], n gradients, n means, n squares, n params) -> n means, n squares, n params in place, norm
 void* masp_adam(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  constexpr int64_t kMost = 256;  // as in adam.py, which sees to it that there are no more
-  Leaf leaves[kMost];
+  Leaf leaves[kMostLeaves];
   const int64_t count = (frame->arguments.size - 1) / 4;
-  const long lanes = product(frame->arguments.at[0], 1);
-  for (int64_t i = 0; i < count && i < kMost; ++i)
-    leaves[i] = {argument(frame, 1 + i), result(frame, i), result(frame, count + i), result(frame, 2 * count + i),
-                 product(frame->arguments.at[1 + i], 0) / lanes};
-  kernels().adam({lanes, count, leaves, argument(frame, 0), number(frame, "learning_rate"), number(frame, "b1"),
-                  number(frame, "b2"), number(frame, "eps"), number(frame, "eps_root"), number(frame, "max_norm")},
-                 result(frame, 3 * count));
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i)
+    leaves[i] = {argument(frame, 1 + i), result(frame, i), result(frame, count + i), result(frame, 2 * count + i), 0};
+  kernels().adam(step(frame, count, leaves), result(frame, 3 * count));
+  return nullptr;
+}
+
+// (corrections [lanes..., 2], n gradients, n means, n squares, n cotangents) -> n cotangents in place
+void* masp_adam_back(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  Leaf leaves[kMostLeaves];
+  const int64_t count = (frame->arguments.size - 1) / 4;
+  for (int64_t i = 0; i < count && i < kMostLeaves; ++i)
+    leaves[i] = {argument(frame, 1 + i), argument(frame, 1 + count + i), argument(frame, 1 + 2 * count + i),
+                 result(frame, i), 0};
+  kernels().adam_back(step(frame, count, leaves));
   return nullptr;
 }
 

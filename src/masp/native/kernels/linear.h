@@ -1,8 +1,26 @@
 // Linear layers [L, B, I] -> [L, B, O] whose weights are kernel + noise_out * sigma * noise_in (kernel alone where
 // sigma is null), made block by block where they are used and never written to memory.
 
-constexpr long kDepth = 256;  // of a block of weights that stays in the first cache
+constexpr long kDepth = 128;  // of a block of weights that stays in the first cache
 constexpr long kApart = kDepth + 16;  // of its rows: at a power of two they would fall on the same few places there
+
+// Weights that will be wanted soon, asked for while others are multiplied: they come from afar, in pieces too short for
+// the processor to see where they go on. Past the end of the weights it does no harm.
+struct Ahead {
+  const float *kernel, *sigma;
+  long rows, apart, lines;  // `lines` of a row at `kernel` and at `sigma` (null: there is none), rows `apart`
+
+  void fetch(long line) const {
+    const long at = line / lines * apart + line % lines * 16;
+    __builtin_prefetch(kernel + at, 0, 2);
+    if (sigma != nullptr) __builtin_prefetch(sigma + at, 0, 2);
+  }
+};
+
+inline Ahead ahead(const Linear& l, const Weights& w, long lane, long o, long i, long rows, long columns) {
+  const long at = (lane * l.outputs + o) * l.inputs + i;
+  return {w.kernel + at, w.sigma == nullptr ? nullptr : w.sigma + at, rows, l.inputs, (columns + 15) / 16};
+}
 
 // to[0..count) = weights [o, i..i+count) of a lane.
 inline void weights_of_row(const Linear& l, const Weights& w, long lane, long o, long i, long count, float* to) {
@@ -36,6 +54,24 @@ inline float* transposed(const Linear& l, const float* x) {
   return packed;
 }
 
+// kRows rows of weights, made already, times a panel of the batch; with lines to fetch meanwhile.
+template <long N>
+inline void multiply_fetching(const float* block, const float* b, long depth, float* to, bool add, const Ahead& next) {
+  Vector sum[kRows][N];
+  for (long m = 0; m < kRows; ++m)
+    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * kPanel + n * kWidth) : Vector{};
+  const long lines = next.rows * next.lines;
+  for (long d = 0; d < depth; ++d, b += kPanel) {
+    if (d < lines) next.fetch(d);
+    Vector column[N];
+    for (long n = 0; n < N; ++n) column[n] = load(b + n * kWidth);
+    for (long m = 0; m < kRows; ++m)
+      for (long n = 0; n < N; ++n) sum[m][n] += block[m * kApart + d] * column[n];
+  }
+  for (long m = 0; m < kRows; ++m)
+    for (long n = 0; n < N; ++n) store(to + m * kPanel + n * kWidth, sum[m][n]);
+}
+
 // out [L, B, O]: a few rows of weights at a time meet all of the batch.
 inline void linear(const Linear& l, const float* x, const Weights& w, float* out) {
   const long across = panels(l.batch), tiles = (l.outputs + kRows - 1) / kRows;
@@ -49,16 +85,18 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
     float* block = sums + across * kRows * kPanel;
     for (long o = begin; o < end; o += kRows) {
       const long count = least(kRows, end - o);
+      for (long m = count; m < kRows; ++m)  // rows past the end are multiplied, too
+        for (long n = 0; n < kDepth; ++n) block[m * kApart + n] = 0.0f;
       for (long i = 0; i < l.inputs; i += kDepth) {
         const long depth = least(kDepth, l.inputs - i);
-        Left left = {{}, 1, 0, depth, 1};
-        for (long m = 0; m < count; ++m) {
-          weights_of_row(l, w, lane, o + m, i, depth, block + m * kApart);
-          left.rows[m] = block + m * kApart;
-        }
+        const bool more = i + kDepth < l.inputs;  // else the next rows begin
+        const Ahead next = ahead(l, w, lane, more ? o : o + kRows, more ? i + kDepth : 0, kRows, kDepth);
+        for (long m = 0; m < count; ++m) weights_of_row(l, w, lane, o + m, i, depth, block + m * kApart);
         for (long p = 0; p < across; ++p) {
-          const Right right = {columns + ((lane * across + p) * l.inputs + i) * kPanel, kPanel};
-          multiply(count, kPanel, left, right, sums + p * kRows * kPanel, kPanel, i > 0);
+          const float* there = columns + ((lane * across + p) * l.inputs + i) * kPanel;
+          float* to = sums + p * kRows * kPanel;
+          if (l.batch - p * kPanel <= kWidth) multiply_fetching<1>(block, there, depth, to, i > 0, next);
+          else multiply_fetching<2>(block, there, depth, to, i > 0, next);
         }
       }
       for (long b = 0; b < l.batch; ++b)
@@ -68,6 +106,7 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
   });
 }
 
+constexpr long kLarge = 1 << 20;  // numbers: more than stays near a core
 constexpr long kAbreast = 4;  // panels whose weights are read together: longer pieces of memory at a time
 
 // out [L, B, I] = gradient [L, B, O] times the weights.
@@ -75,28 +114,64 @@ inline void linear_to_inputs(const Linear& l, const float* gradient, const Weigh
   const long wide = kAbreast * kPanel, chunks = (l.inputs + wide - 1) / wide;
   each(l.lanes * chunks, [=](long chunk) {
     const long lane = chunk / chunks, first = chunk % chunks * wide, columns = least(wide, l.inputs - first);
-    const long across = panels(columns);
+    const long across = panels(columns), tiles = (l.batch + kRows - 1) / kRows;
     float* block = scratch(kTile, across * kDepth * kPanel);  // [panels, kDepth, panel]
     float* results = out + lane * l.batch * l.inputs + first;
     for (long o = 0; o < l.outputs; o += kDepth) {
       const long depth = least(kDepth, l.outputs - o);
-      for (long d = 0; d < depth; ++d)
-        for (long p = 0; p < across; ++p) {
-          float* to = block + (p * kDepth + d) * kPanel;
-          const long here = least(kPanel, columns - p * kPanel);
-          weights_of_row(l, w, lane, o + d, first + p * kPanel, here, to);
-          for (long n = here; n < kPanel; ++n) to[n] = 0.0f;
-        }
-      for (long b = 0; b < l.batch; b += kRows) {
-        const long count = least(kRows, l.batch - b);
-        Left left = {{}, 1, 0, depth, 1};
-        for (long m = 0; m < count; ++m) left.rows[m] = gradient + (lane * l.batch + b + m) * l.outputs + o;
+      for (long d = 0; d < depth; ++d) {
+        float row[kAbreast * kPanel];
+        weights_of_row(l, w, lane, o + d, first, columns, row);
         for (long p = 0; p < across; ++p)
+          copy_panel(row + p * kPanel, columns - p * kPanel, block + (p * kDepth + d) * kPanel);
+      }
+      const Ahead next = ahead(l, w, lane, o + kDepth, first, kDepth, columns);
+      const long lines = next.rows * next.lines, steps = across * tiles;
+      for (long p = 0; p < across; ++p)
+        for (long t = 0; t < tiles; ++t) {
+          const long step = p * tiles + t, b = t * kRows, count = least(kRows, l.batch - b);
+          for (long line = step * lines / steps; line < (step + 1) * lines / steps; ++line) next.fetch(line);
+          Left left = {{}, 1, 0, depth, 1};
+          for (long m = 0; m < count; ++m) left.rows[m] = gradient + (lane * l.batch + b + m) * l.outputs + o;
           multiply(count, columns - p * kPanel, left, {block + p * kDepth * kPanel, kPanel},
                    results + b * l.inputs + p * kPanel, l.inputs, o > 0);
-      }
+        }
     }
   });
+}
+
+// to [M, panel], rows `stride` apart: the sums over the batch of a [B, kRows] times b [B, panel].
+template <long M>
+inline void outer_panel(long count, long batch, const float* a, const float* b, float* to, long stride) {
+  if constexpr (M > 1) {
+    if (count < M) return outer_panel<M - 1>(count, batch, a, b, to, stride);
+  }
+  Vector sum[M][2] = {};
+  for (long i = 0; i < batch; ++i, a += kRows, b += kPanel) {
+    const Vector first = load(b), second = load(b + kWidth);
+    for (long m = 0; m < M; ++m) {
+      sum[m][0] += a[m] * first;
+      sum[m][1] += a[m] * second;
+    }
+  }
+  for (long m = 0; m < M; ++m)
+    for (long n = 0; n < 2; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
+}
+
+// kernel = row and sigma = row * out * in (null: there is none), past the caches where all weights would not fit.
+inline void write_row(const Linear& l, const float* row, long columns, const float* in, float out, float* kernel,
+                      float* sigma) {
+  long n = 0;
+  if (l.inputs * l.outputs > kLarge && whole_vectors(kernel) && (sigma == nullptr || whole_vectors(sigma)))
+    for (; n + kWidth <= columns; n += kWidth) {
+      const Vector v = load(row + n);
+      stream(kernel + n, v);
+      if (sigma != nullptr) stream(sigma + n, v * out * load(in + n));
+    }
+  for (; n < columns; ++n) {
+    kernel[n] = row[n];
+    if (sigma != nullptr) sigma[n] = row[n] * out * in[n];
+  }
 }
 
 // kernel [L, O, I] = gradient^T x, and sigma the same times the noise of each weight (null: there is none).
@@ -107,8 +182,9 @@ inline void linear_to_weights(const Linear& l, const float* gradient, const floa
   each(l.lanes * right_chunks * down, [=](long chunk) {
     const long lane = chunk / (right_chunks * down), first = chunk / down % right_chunks * wide;
     const long columns = least(wide, l.inputs - first), across = panels(columns);
-    float* packed = scratch(kTile, l.batch * (across * kPanel + kRows));  // [panels, B, panel]
-    float* columns_of_gradient = packed + across * l.batch * kPanel;     // [B, kRows]
+    float* packed = scratch(kTile, (l.batch + kRows) * across * kPanel + l.batch * kRows);  // [panels, B, panel]
+    float* rows = packed + across * l.batch * kPanel;                                      // [kRows, panels, panel]
+    float* columns_of_gradient = rows + kRows * across * kPanel;                           // [B, kRows]
     for (long b = 0; b < l.batch; ++b)
       for (long p = 0; p < across; ++p)
         copy_panel(x + (lane * l.batch + b) * l.inputs + first + p * kPanel, columns - p * kPanel,
@@ -116,20 +192,17 @@ inline void linear_to_weights(const Linear& l, const float* gradient, const floa
     const long begin = chunk % down * tall, end = least(begin + tall, l.outputs);
     for (long o = begin; o < end; o += kRows) {
       const long count = least(kRows, end - o), at = (lane * l.outputs + o) * l.inputs + first;
-      Left left = {{}, 1, 0, l.batch, kRows};
       for (long b = 0; b < l.batch; ++b)
         for (long m = 0; m < count; ++m)
           columns_of_gradient[b * kRows + m] = gradient[(lane * l.batch + b) * l.outputs + o + m];
-      for (long m = 0; m < count; ++m) left.rows[m] = columns_of_gradient + m;
       for (long p = 0; p < across; ++p)
-        multiply(count, columns - p * kPanel, left, {packed + p * l.batch * kPanel, kPanel}, kernel + at + p * kPanel,
-                 l.inputs, false);
-      for (long m = 0; sigma != nullptr && m < count; ++m) {
-        const float noise = noise_out[lane * l.outputs + o + m];
-        const float *in = noise_in + lane * l.inputs + first, *row = kernel + at + m * l.inputs;
-        float* to = sigma + at + m * l.inputs;
-        for (long n = 0; n < columns; ++n) to[n] = row[n] * noise * in[n];
-      }
+        outer_panel<kRows>(count, l.batch, columns_of_gradient, packed + p * l.batch * kPanel, rows + p * kPanel,
+                           across * kPanel);
+      for (long m = 0; m < count; ++m)  // whole rows at a time: memory takes long pieces better
+        write_row(l, rows + m * across * kPanel, columns, sigma == nullptr ? nullptr : noise_in + lane * l.inputs + first,
+                  sigma == nullptr ? 0.0f : noise_out[lane * l.outputs + o + m], kernel + at + m * l.inputs,
+                  sigma == nullptr ? nullptr : sigma + at + m * l.inputs);
     }
+    streamed();
   });
 }

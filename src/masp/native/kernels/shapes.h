@@ -13,6 +13,7 @@ struct Convolution {
   long run() const { return size * channels; }
   long depth() const { return size * run(); }
   long image() const { return height * width * channels; }
+  long made() const { return pixels() * features; }
 
   // Where in the images of a lane the patches of some output pixels (of the whole batch) begin.
   void patches(long pixel, long count, long* to) const {
@@ -25,6 +26,24 @@ struct Convolution {
       if (++y < rows) continue;
       y = 0, ++b;
     }
+  }
+};
+
+constexpr long kMostLayers = 4;  // of a torso; as in torso.py
+
+// Convolutions with ReLU over images [B, H, W, C] of bytes; features are whole panels of every instruction set.
+struct Torso {
+  long layers;
+  Convolution layer[kMostLayers];
+  const unsigned char* images;
+  const float *kernel[kMostLayers], *bias[kMostLayers];
+
+  long batch() const { return layer[0].batch; }
+  // Numbers in one image and in all that is made of it.
+  long room() const {
+    long found = layer[0].image();
+    for (long i = 0; i < layers; ++i) found += layer[i].made();
+    return found;
   }
 };
 
@@ -65,11 +84,17 @@ struct Kernels {
   void (*convolve)(const Convolution&, const float* images, const float* kernel, float* pixels);
   void (*convolve_to_kernel)(const Convolution&, const float* images, const float* pixels, float* kernel);
   void (*convolve_to_images)(const Convolution&, const float* pixels, const float* kernel, float* images);
+  void (*torso)(const Torso&, float* const* activations);
+  void (*torso_tangent)(const Torso&, const float* const* activations, const float* const* d_kernel,
+                        const float* const* d_bias, float* out);
+  void (*torso_to_weights)(const Torso&, const float* const* activations, const float* gradient,
+                           float* const* d_kernel, float* const* d_bias);
   void (*linear)(const Linear&, const float* x, const Weights&, float* out);
   void (*linear_to_inputs)(const Linear&, const float* gradient, const Weights&, float* out);
   void (*linear_to_weights)(const Linear&, const float* gradient, const float* x, const float* noise_in,
                             const float* noise_out, float* kernel, float* sigma);
   void (*adam)(const Step&, float* norm);
+  void (*adam_back)(const Step&);
   void (*softmax)(long lanes, long rows, long atoms, const float* logits, const float* support, float* probabilities,
                   float* values);
   void (*bits_convolve)(const Bits&, const void* numbers, const float* kernel, const float* bias, const float* gate,

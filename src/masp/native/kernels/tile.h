@@ -17,6 +17,24 @@ inline long least(long a, long b) { return a < b ? a : b; }
 inline Vector load(const float* at) { return *reinterpret_cast<const Vector*>(at); }
 inline void store(float* at, Vector v) { *reinterpret_cast<Vector*>(at) = v; }
 
+// The same past the caches, to a place that is a multiple of a vector: for results larger than those, whose old contents
+// need not be fetched then. Whoever streams calls `streamed` before others read.
+inline void stream(float* at, Vector v) {
+#ifdef __x86_64__
+  if constexpr (kWidth > 4) {
+    asm volatile("vmovntps %1, %0" : "=m"(*reinterpret_cast<Vector*>(at)) : "v"(v));
+    return;
+  }
+#endif
+  store(at, v);
+}
+inline void streamed() {
+#ifdef __x86_64__
+  asm volatile("sfence" ::: "memory");
+#endif
+}
+inline bool whole_vectors(const float* at) { return reinterpret_cast<unsigned long>(at) % (4 * kWidth) == 0; }
+
 template <class Body>
 inline void each(long chunks, Body body) {
   parallel(chunks, [](void* data, long i) { (*static_cast<Body*>(data))(i); }, &body);
