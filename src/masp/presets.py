@@ -206,8 +206,11 @@ MINATAR: dict[str, Any] = {
     "num_envs": 16,
     # a meta-step costs as much as 1.6 updates: 10 million frames are 2.5 million updates, so one in 16 leaves 156,000
     "meta_period_updates": 16,
-    # MASP is no part of that work; see docs/minatar.md.
-    "penalty_weight": 0.03,
+    # MASP and macros are no part of that work: docs/minatar.md. With macros as actions like all others the games are
+    # learned far later than without them; this way macros cost nothing, and a small weight does best.
+    "macros_for": "exploring",
+    "intra_option": True,
+    "penalty_weight": 0.003,
     "full_weight_actions": 128,
     "embedding": 16,
     "log_every_frames": 50_000,
