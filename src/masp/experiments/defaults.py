@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from masp.experiments.experiment import Cell, Experiment, Scale, options
+from masp.experiments.minigrid import FAST, MASP
 from masp.experiments.planted import TASKS as COPIES
 from masp.experiments.structure import TASKS as STRUCTURE
 from masp.experiments.trial import MacroSet, Trial
@@ -34,9 +35,15 @@ def cells(scale: Scale) -> list[Cell]:
         found += as_it_comes((task,), Trial(env, FRAMES, seeds, "rainbow", "planted", env_options, together=True))
     for task, env in MINIGRID.items():
         overrides = options(checkpoint_every_frames=100_000)
-        trial = Trial(env, 500_000, seeds[:10], "rainbow", "minigrid", ("backend=envpool",), overrides=overrides)
-        found += as_it_comes((task,), trial)
+        trial = Trial(env, 500_000, seeds[:10], "rainbow", "minigrid", FAST, overrides=overrides)
+        row = as_it_comes((task,), trial)
+        # Those without a penalty are the same trials as in `minigrid`, whatever the preset says of meta-steps.
+        found += [_without_penalty(cell) if cell.column != "masp" else cell for cell in row]
     return found
+
+
+def _without_penalty(cell: Cell) -> Cell:
+    return dataclasses.replace(cell, trial=cell.trial.with_overrides(**MASP))
 
 
 def as_it_comes(row: Sequence[str], rainbow: Trial, macros: MacroSet | None = None) -> list[Cell]:
