@@ -214,6 +214,11 @@ def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     assert agents["masp"] == config.agent
 
 
+def test_macros_that_are_only_drawn_are_not_replaced_by_use():
+    with pytest.raises(UserError, match="add --macros-for acting"):
+        replace(CONFIG, mine_every_frames=1000, macros_for="exploring")
+
+
 def test_the_papers_numbers_are_the_defaults():
     """Appendix: learning rate, batch, discount, n-step, atoms, support, exponents, exploration, target and replay."""
     a = AgentConfig()

@@ -245,6 +245,11 @@ class TrainConfig:
         _require_choices(self)
         if self.similarity.from_outcomes and self.agent.n_step > 1 and not self.agent.intra_option:
             raise UserError("similarity_from outcomes learns from single decisions: set n_step to 1, or intra_option")
+        if self.mine_every_frames and self.variant != "rainbow" and self.agent.macros_for == "exploring":
+            raise UserError(
+                "mine_every_frames replaces the macros that are decided on least, but with macros_for exploring all "
+                "are drawn alike; add --macros-for acting"
+            )
 
     def resolved(self) -> TrainConfig:
         """What settings imply, made explicit: without `masp` there is no penalty and no embedding, without macros no
