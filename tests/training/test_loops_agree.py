@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from masp.actions import ActionSet
 from masp.config import TrainConfig, replace
@@ -79,9 +80,12 @@ def test_seeds_together_equal_seeds_alone(tiny_config):
     assert not np.array_equal(together[0].agent.memory.observations, together[1].agent.memory.observations)
 
 
-def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config):
+@pytest.mark.parametrize(
+    ("windows", "macros_for", "least"), [("decisions", "acting", 200), ("steps", "exploring", 400)]
+)
+def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config, windows, macros_for, least):
     """Every window, retold from the raw rows, lies inside one episode and has the discount gamma^steps."""
-    config = replace(tiny_config, n_step=2, gamma=0.9, replay_steps=3000)
+    config = replace(tiny_config, n_step=2, gamma=0.9, replay_steps=3000, windows=windows, macros_for=macros_for)
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     loop = CompiledLoop(Agent(config, env.info, ACTIONS), env)
     memory = jax.tree.map(
@@ -90,7 +94,7 @@ def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config):
     ticks, num_envs = memory.age.shape
     rows = np.flatnonzero(memory.tree[0][: ticks * num_envs])
     ends = 0
-    assert rows.size > 200
+    assert rows.size > least
     for leaf in rows:
         row, e = divmod(int(leaf), num_envs)
         span = int(memory.span[row, e])
