@@ -3,7 +3,7 @@
 `uniform` and `random` have the size that the learned similarity starts with, so that freezing is all that differs from
 `masp`; `overlap` (also where learning begins with it: `prior`), `truth`, `transfer` and `consensus` are similarities in
 their own right and keep their size. What presets add to the paper's idea is left out of all of them, except of those
-that are what a user gets: `macros as it comes` and `masp as it comes`.
+that are what a user gets: those called `as it comes`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "consensus": _FROZEN,
     "macros as it comes": {"variant": "macros"},
     "masp as it comes": {"variant": "masp"},
+    "uniform as it comes": {"variant": "masp", "learn_similarity": False, "similarity_start": "constant"},
+    "random as it comes": {"variant": "masp", "learn_similarity": False, "similarity_start": "random"},
+    "overlap as it comes": {"variant": "masp", "learn_similarity": False, **_OVERLAP},
 }
 
 TAKEN_OVER = ("transfer", "consensus")
@@ -50,6 +53,9 @@ MEANINGS = {
     "consensus": "penalty, similarity of another task by its rows (`masp.consensus`), fixed",
     "macros as it comes": "macros, no penalty, everything else as the preset has it",
     "masp as it comes": "penalty, everything as the preset has it",
+    "uniform as it comes": "the same, all pairs equally similar, fixed",
+    "random as it comes": "the same, random similarity, fixed",
+    "overlap as it comes": "the same, common subsequences of the macros as similarity, fixed",
 }
 
 COMPARED = ("rainbow", "macros", "uniform", "random", "overlap", "masp")

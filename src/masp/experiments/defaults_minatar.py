@@ -12,6 +12,8 @@ from masp.experiments.structure_minatar import FRAMES
 
 LAPTOP = ("Breakout", "Space Invaders")
 MANY = (1024,)
+FIXED = ("uniform", "random", "overlap")
+"""Similarities that stand beside the learned one."""
 FIRST_SEED = 20
 """The preset was settled on other seeds (docs/does-it-work.md)."""
 
@@ -36,6 +38,9 @@ def _rows(setting: Setting, ks: tuple[int, ...]) -> list[Cell]:
             found += as_it_comes((game, str(k)), rainbow, setting.macros(game, k))
             # Credit inside macros doubles what an update learns from; this one has as much without any macros.
             found.append(Cell((game, str(k)), "rainbow twice the batch", twice))
+            for control in FIXED:
+                trial = setting.trial(game, f"{control} as it comes", setting.macros(game, k))
+                found.append(Cell((game, str(k)), control, trial))
     return found
 
 
