@@ -21,6 +21,7 @@ TITLES = {
     "planted": "tasks with known groups of equivalent actions",
     "structure": "tasks on which telling actions apart should matter",
     "structure-minatar": "the same question with mined macros in MinAtar",
+    "structure-minigrid": "the same question with 8 to 128 mined macros in MiniGrid",
     "defaults": "rainbow, macros and masp as they come, planted tasks and MiniGrid",
     "defaults-minatar": "the same with mined macros in MinAtar",
 }

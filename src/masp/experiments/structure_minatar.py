@@ -5,24 +5,47 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from masp.experiments.controls import COMPARED
 from masp.experiments.experiment import Cell, Experiment, Scale, credited
 from masp.experiments.games import comparison
-from masp.experiments.minatar_settings import NOTES, TITLES, setting
+from masp.experiments.minatar_settings import NOTES, TITLES
+from masp.experiments.minatar_settings import setting as minatar
 
 WEIGHTS = (0.01, 0.03, 0.1)
 FRAMES = 100_000
+EXPLORING_WEIGHTS = (0.001, 0.003, 0.01, 0.03)
+FIRST_FRESH_SEED = 40
+"""`defaults-minatar` has 20 to 29."""
 
 
 def cells(scale: Scale) -> list[Cell]:
     """Smoke is a smoke of `minatar`; laptop plays one game with ten seeds, paper all five with thirty."""
     if scale == "smoke":
-        return comparison(setting(scale, ("Breakout",)))
-    laptop = setting("laptop", ("Breakout",) if scale == "laptop" else tuple(TITLES))
+        return comparison(minatar(scale, ("Breakout",)))
+    laptop = minatar("laptop", ("Breakout",) if scale == "laptop" else tuple(TITLES))
     seeds = tuple(range(10 if scale == "laptop" else 30))
     # The macros are those of `minatar`, mined from an agent that trained for as long as there.
     swept: dict[str, Any] = {"weights": WEIGHTS, "judged": "run", "seeds": seeds}
     found = comparison(dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, **swept))
-    return found + [credited(cell) for cell in found if cell.column == "macros"]
+    return found + [credited(cell) for cell in found if cell.column == "macros"] + _exploring(seeds)
+
+
+def _exploring(seeds: tuple[int, ...]) -> list[Cell]:
+    """The preset's way with macros, where it makes a difference; on seeds that nothing was settled on."""
+    game = "Space Invaders"
+    setting = minatar("laptop", (game,), None)
+    fresh = tuple(FIRST_FRESH_SEED + seed for seed in seeds)
+    wanted = dataclasses.replace(setting, frames=FRAMES, play_frames=setting.frames, seeds=fresh)
+    swept = dataclasses.replace(wanted, weights=EXPLORING_WEIGHTS, judged="run")
+    found = []
+    for column in COMPARED:
+        if column in ("rainbow", "macros"):
+            control = column if column == "rainbow" else f"{column} as it comes"
+            trial = wanted.trial(game, control, wanted.macros(game))
+        else:
+            trial = swept.trial(game, f"{column} as it comes", wanted.macros(game))
+        found.append(Cell((f"{game}, for exploring",), column, trial))
+    return found
 
 
 EXPERIMENT = Experiment(
