@@ -189,6 +189,7 @@ class Learner:
         seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
         outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
+        q, pull_back_values = jax.vjp(lambda outputs: losses.expected_values(outputs, self.support), outputs)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
             per_transition = self.td_losses(outputs, state, sample, noise[:2])
@@ -204,16 +205,16 @@ class Learner:
         if self.similarity.from_outcomes:
             alike = outcomes.alike(state.outcomes, self.features(states[: outcomes.STATES]))
 
-        def penalty_objective(outputs: Array) -> Array:
+        def penalty_objective(q: Array) -> Array:
             weight = state.hyper.penalty_weight
             if alike is not None:
-                return weight * sim.state_penalty(losses.expected_values(outputs[: len(alike)], self.support), alike)
-            return self.penalty(losses.expected_values(outputs, self.support), state.similarity, weight)
+                return weight * sim.state_penalty(q[: len(alike)], alike)
+            return self.penalty(q, state.similarity, weight)
 
         penalty, cotangent = jnp.zeros(()), td_cotangent
         if self.similarity.active:
-            penalty, penalty_cotangent = jax.value_and_grad(penalty_objective)(outputs)
-            cotangent = td_cotangent + penalty_cotangent
+            penalty, q_cotangent = jax.value_and_grad(penalty_objective)(q)
+            cotangent = td_cotangent + pull_back_values(q_cotangent)[0]
         (gradient,) = pull_back(cotangent)
         if inside is not None:
             # The same noise: it is one objective, on twice as many transitions.
@@ -241,7 +242,6 @@ class Learner:
         if alike is not None:
             state = self._learn_outcomes(state, alike, sample, inside)
         state = self._sync_target(state)
-        q = losses.expected_values(outputs, self.support)
         metrics = Metrics(
             td,
             penalty,

@@ -6,12 +6,10 @@ of one turn.
 
 from __future__ import annotations
 
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from masp.allocator import keep_freed_memory
-from masp.bench.turns import Training, in_turns, ratio
+from masp.bench.turns import Training, in_own_process, in_turns, ratio
 from masp.config import replace
 from masp.environments.registry import family_of
 from masp.presets import from_preset
@@ -25,18 +23,14 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure every case whose environment is installed; `quick` to see that it works.
-
-    Each case has a process of its own, as a run has: XLA's threads are chosen when it starts.
-    """
+    """Measure every case whose environment is installed; `quick` to see that it works."""
     turns = 3 if quick else 9
     figures: dict[str, Any] = {"turns": turns}
     for name, (env, _, _) in CASES.items():
         if not family_of(env).installed:
             figures[name] = f"not measured: {family_of(env).install_line}"
             continue
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-            figures.update(process.submit(_measure, name, turns, quick).result())
+        figures.update(in_own_process(_measure, name, turns, quick))
     return figures
 
 

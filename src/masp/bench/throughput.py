@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from masp.allocator import keep_freed_memory
-from masp.bench.turns import Training, in_turns, ratio
+from masp.bench.turns import Training, in_own_process, in_turns, ratio
 from masp.config import replace
 from masp.environments.registry import family_of
 from masp.presets import from_preset
@@ -25,17 +25,31 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
 }
 
 
+TOGETHER = (("minigrid", "minigrid_envpool", "minatar"), ("atari",))
+"""Cases that share a process: networks of a size."""
+
+
 def run(quick: bool = False) -> dict[str, Any]:
     """Measure `rainbow` on what is installed; `quick` to see that it works."""
-    keep_freed_memory()
     turns = 3 if quick else 7
     figures: dict[str, Any] = {"turns": turns}
+    for names in TOGETHER:
+        installed = tuple(name for name in names if family_of(CASES[name][0]).installed)
+        if installed:
+            figures.update(in_own_process(_measure, installed, turns, quick))
+    return figures
+
+
+def _measure(names: tuple[str, ...], turns: int, quick: bool) -> dict[str, Any]:
+    """Some cases, in turns."""
+    keep_freed_memory()
     work: dict[str, Training] = {}
-    for name, (env, changes, iterations) in CASES.items():
-        if family_of(env).installed:
-            config = replace(from_preset("auto", env), variant="rainbow", **changes)
-            work[name] = Training(config, iterations // 10 + 1 if quick else iterations)
+    for name in names:
+        env, changes, iterations = CASES[name]
+        config = replace(from_preset("auto", env), variant="rainbow", **changes)
+        work[name] = Training(config, iterations // 10 + 1 if quick else iterations)
     seconds = in_turns(work, turns)
+    figures: dict[str, Any] = {}
     for name, training in work.items():
         figures[f"{name}_steps_per_second"] = float(np.median(training.steps / seconds[name]))
         figures[f"{name}_updates_per_second"] = float(np.median(training.updates / seconds[name]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,12 @@ def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
         f"{name}_ratio": float(np.median(ratios)),
         f"{name}_ratio_interval": [float(x) for x in np.quantile(ratios, [0.1, 0.9])],
     }
+
+
+def in_own_process(measure: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
+    """What `measure` finds in a fresh process, as a run has one: XLA's threads are chosen when it starts."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(measure, *args).result()
 
 
 class Training:
