@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -15,6 +15,7 @@ from masp.convolution import Convolution, patches
 from masp.environments.base import ObservationKind
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
 from masp.native import bits as native_bits
+from masp.native import cells as native_cells
 from masp.native import convolution as native_convolution
 from masp.native import library as native
 from masp.native import linear as native_linear
@@ -25,6 +26,34 @@ Noise = Any
 
 MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 """How many objects, colours, states (doors have three, 'held' is ours) and directions a MiniGrid cell can show."""
+
+
+class Cells(NamedTuple):
+    """A small convolution with ReLU that the layer after it shall do, in one kernel: `native/cells.py`."""
+
+    numbers: Array  # [B, H, W, C]
+    kernel: Array
+    bias: Array
+    bits: int
+    size: int
+    beside: list[Array]  # [B, ...] features that do not come from it
+
+    @property
+    def dtype(self) -> Any:
+        return self.kernel.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the features, without those beside."""
+        batch, height, width, _ = self.numbers.shape
+        return batch, (height - self.size + 1) * (width - self.size + 1) * self.kernel.shape[0]
+
+
+def join(x: Array | Cells, beside: Array) -> Array | Cells:
+    """Features [B, ...] and more of them."""
+    if isinstance(x, Cells):
+        return x._replace(beside=[*x.beside, beside])
+    return jnp.concatenate([x, beside], axis=-1)
 
 
 class Linear(nn.Module):
@@ -40,15 +69,27 @@ class Linear(nn.Module):
     """Side of the patches of [B, H, W, C] that the layer is applied to, each as one vector; 1: it is applied to x."""
     bits: int = 0
     """Planes that each integer of x holds as its lowest bits, for our kernel, which applies ReLU, too; 0: x is it."""
+    hand_over: bool = False
+    """Leave it to the layer behind."""
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Any) -> Any:
+        """[B, features] of [B, ...] or of `Cells`."""
         around = nn.initializers.variance_scaling(
             self.initial_scale**2, "fan_in", "truncated_normal", in_axis=-1, out_axis=-2
         )
         inputs = self.patch**2 * x.shape[-1] * max(self.bits, 1)
+        if isinstance(x, Cells):
+            inputs += sum(beside.shape[1] for beside in x.beside)
         kernel = self.param("kernel", around, (self.features, inputs))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
+        if self.hand_over:
+            return Cells(x, kernel, bias, self.bits, self.patch, [])
+        if isinstance(x, Cells):
+            y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size) + bias
+            if not x.beside:
+                return y
+            return y + jnp.concatenate(x.beside, axis=-1) @ kernel[:, x.shape[1] :].T
         if self.bits:
             return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
         if self.patch > 1 and native.usable(x, kernel):
@@ -133,14 +174,17 @@ class SmallTorso(nn.Module):
 
     dtype: Any
     features: int = 16
+    behind: int = 0
+    """Units of the plain layer behind, which may do this one, too; 0: it may not."""
 
     @nn.compact
-    def __call__(self, x: Array, bits: int = 0) -> Array:
+    def __call__(self, x: Array, bits: int = 0) -> Any:
         """[B, features] from planes [B, H, W, C] or, with `bits`, from numbers that hold so many planes each."""
         direct = native.usable(jax.ShapeDtypeStruct((), self.dtype))  # our kernels read patches where they lie
         if direct and (bits or x.dtype == bool):
-            x = Linear(self.features, patch=3, bits=bits or 1)(x)
-            return x.reshape(x.shape[0], -1)
+            both = self.behind > 0 and native_cells.fits(x, self.features, self.behind, bits or 1, 3)
+            y = Linear(self.features, patch=3, bits=bits or 1, hand_over=both)(x)
+            return y if both else y.reshape(x.shape[0], -1)
         x = x if direct else patches(x, 3)
         planes = _planes(x, bits, self.dtype) if bits else x.astype(self.dtype)
         x = nn.relu(Linear(self.features, patch=3 if direct else 1)(planes))
@@ -182,17 +226,18 @@ class MiniGridTorso(nn.Module):
 
     dtype: Any
     mission: bool = False
+    behind: int = 0
 
     @nn.compact
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array) -> Any:
         kinds = len(MINIGRID_CARDINALITIES) + self.mission
         frames = [_one_hot_bits(x[..., i : i + kinds]) for i in range(0, x.shape[-1], kinds)]
-        seen = SmallTorso(self.dtype, 32)(jnp.stack(frames, axis=-1), sum(MINIGRID_CARDINALITIES))
+        seen = SmallTorso(self.dtype, 32, self.behind)(jnp.stack(frames, axis=-1), sum(MINIGRID_CARDINALITIES))
         if not self.mission:
             return seen
         words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]  # of the newest frame; an episode has one mission
         told = nn.relu(Linear(32)(jax.nn.one_hot(words, NUM_CODES, dtype=self.dtype).reshape(x.shape[0], -1)))
-        return jnp.concatenate([seen, told], axis=-1)
+        return join(seen, told)
 
 
 class MlpTorso(nn.Module):
@@ -231,7 +276,7 @@ class QNetwork(nn.Module):
             # Small at the start: entries that all change together must not swamp the state features.
             init = nn.initializers.normal(0.1 / self.num_actions)
             code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
-            x = jnp.concatenate([x, jnp.broadcast_to(code, (x.shape[0], self.embedding))], axis=-1)
+            x = join(x, jnp.broadcast_to(code, (x.shape[0], self.embedding)))
         advantage = self._head(x, self.num_actions, "advantage")
         if not self.dueling:
             return advantage
@@ -242,11 +287,16 @@ class QNetwork(nn.Module):
         dtype = jnp.bfloat16 if self.half_precision else jnp.result_type(float)
         if self.observation_kind == "vector":
             return MlpTorso(dtype, self.hidden)
-        torsos: dict[str, Any] = {"image": NatureTorso, "planes": SmallTorso, "minigrid": MiniGridTorso}
-        torsos["minigrid-mission"] = partial(MiniGridTorso, mission=True)
+        behind = 0 if self.noisy else self.hidden
+        torsos: dict[str, Any] = {
+            "image": NatureTorso,
+            "planes": partial(SmallTorso, behind=behind),
+            "minigrid": partial(MiniGridTorso, behind=behind),
+            "minigrid-mission": partial(MiniGridTorso, mission=True, behind=behind),
+        }
         return torsos[self.observation_kind](dtype)
 
-    def _head(self, x: Array, outputs: int, name: str) -> Array:
+    def _head(self, x: Any, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then linear, starting near zero.
 
         With usual weights the penalty stopped learning on `planted-grid` (docs/planted.md). Our guess, not tested: it

@@ -21,8 +21,12 @@ from masp.native.primitive import added, concrete, make, zero
 
 def convolve(numbers: Array, kernel: Array, bias: Array, bits: int, size: int) -> Array:
     """[B, H', W', F] ReLU(bias + planes * kernel) of [B, H, W, C], [F, size * size * C * bits] and [F]."""
-    numbers = numbers if numbers.dtype in (jnp.bool_, jnp.uint8) else numbers.astype(jnp.int32)
-    return _convolve.bind(numbers[None], kernel[None], bias[None], bits=bits, size=size)[0][0]
+    return _convolve.bind(as_numbers(numbers)[None], kernel[None], bias[None], bits=bits, size=size)[0][0]
+
+
+def as_numbers(x: Array) -> Array:
+    """Planes as kernels read them: bytes, or numbers of 32 bits."""
+    return x if x.dtype in (jnp.bool_, jnp.uint8) else x.astype(jnp.int32)
 
 
 def _pixels_shape(numbers: Any, kernel: Any, bias: Any, *_: Any, bits: int, size: int) -> list[tuple[int, ...]]:

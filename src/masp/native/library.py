@@ -31,6 +31,8 @@ TARGETS = (
     "masp_softmax",
     "masp_bits_convolve",
     "masp_bits_to_kernel",
+    "masp_cells",
+    "masp_cells_back",
     "masp_threefry",
     "masp_find",
     "masp_stacked",

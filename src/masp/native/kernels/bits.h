@@ -51,21 +51,34 @@ inline void each_pixel(const Bits& c, const Cell& cell, Body body) {
       body((cell.y - i) * columns + cell.x - j, i * c.size + j);
 }
 
-// [L, depth, wide] of [L, F, depth]: rows of whole panels, zeros past the features.
-inline const float* by_depth(const Bits& c, const float* kernel, long wide) {
+// [depth, wide] of the weights [F, depth] of a lane: rows of whole vectors, zeros past the features; and back.
+inline void pack_by_depth(const Bits& c, const float* from, long wide, float* to) {
   const long depth = c.depth(), F = c.features;
-  float* packed = scratch(kPacked, c.lanes * depth * wide);
-  for (long lane = 0; lane < c.lanes; ++lane) {
-    const float* from = kernel + lane * F * depth;
-    float* to = packed + lane * depth * wide;
-    for (long f = 0; f < wide; f += kWidth) {
-      long d = 0;
-      for (; f + kWidth <= F && d + kWidth <= depth; d += kWidth)
-        transpose_square(from + f * depth + d, depth, to + d * wide + f, wide);
-      for (; d < depth; ++d)
-        for (long n = f; n < f + kWidth; ++n) to[d * wide + n] = n < F ? from[n * depth + d] : 0.0f;
-    }
+  for (long f = 0; f < wide; f += kWidth) {
+    long d = 0;
+    for (; f + kWidth <= F && d + kWidth <= depth; d += kWidth)
+      transpose_square(from + f * depth + d, depth, to + d * wide + f, wide);
+    for (; d < depth; ++d)
+      for (long n = f; n < f + kWidth; ++n) to[d * wide + n] = n < F ? from[n * depth + d] : 0.0f;
   }
+}
+
+inline void unpack_by_depth(const Bits& c, const float* from, long wide, float* to) {
+  const long depth = c.depth(), F = c.features;
+  for (long f = 0; f < F; f += kWidth) {
+    long d = 0;
+    for (; f + kWidth <= F && d + kWidth <= depth; d += kWidth)
+      transpose_square(from + d * wide + f, wide, to + f * depth + d, depth);
+    for (; d < depth; ++d)
+      for (long n = f; n < least(f + kWidth, F); ++n) to[n * depth + d] = from[d * wide + n];
+  }
+}
+
+inline const float* by_depth(const Bits& c, const float* kernel, long wide) {
+  const long depth = c.depth();
+  float* packed = scratch(kPacked, c.lanes * depth * wide);
+  for (long lane = 0; lane < c.lanes; ++lane)
+    pack_by_depth(c, kernel + lane * c.features * depth, wide, packed + lane * depth * wide);
   return packed;
 }
 
@@ -196,13 +209,6 @@ inline void bits_to_kernel(const Bits& c, const void* numbers, const float* grad
       store(total + i, sum);
     }
     for (long f = 0; f < F; ++f) bias[lane * F + f] = total[depth * wide + f];
-    for (long f = 0; f < F; f += kWidth) {
-      float* to = kernel + (lane * F + f) * depth;
-      long d = 0;
-      for (; f + kWidth <= F && d + kWidth <= depth; d += kWidth)
-        transpose_square(total + d * wide + f, wide, to + d, depth);
-      for (; d < depth; ++d)
-        for (long n = 0; n < least(kWidth, F - f); ++n) to[n * depth + d] = total[d * wide + f + n];
-    }
+    unpack_by_depth(c, total, wide, kernel + lane * F * depth);
   }
 }

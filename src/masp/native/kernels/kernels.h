@@ -10,6 +10,7 @@
 #include "adam_back.h"
 #include "softmax.h"
 #include "bits.h"
+#include "cells.h"
 
 // Layers of any size.
 inline void any_linear(const Linear& l, const float* x, const Weights& w, float* out) {
@@ -25,4 +26,4 @@ inline void any_to_weights(const Linear& l, const float* gradient, const float* 
 const Kernels kKernels = {convolve,         convolve_to_kernel, convolve_to_images, torso, torso_tangent,
                           torso_to_weights, any_linear,         linear_to_inputs,   any_to_weights,
                           adam,             adam_back,          softmax,            bits_convolve,
-                          bits_to_kernel};
+                          bits_to_kernel,   cells,              cells_back};

@@ -48,6 +48,12 @@ Bits planes(const CallFrame* frame, long features) {
   return {n[0], n[1], n[2], n[3], n[4], whole(frame, "bits"), whole(frame, "size"), features, bytes};
 }
 
+// Of calls with (numbers, kernel, bias, weights).
+Hidden hidden(const CallFrame* frame) {
+  const int64_t* weights = shape(frame, 3);
+  return {planes(frame, shape(frame, 1)[1]), weights[1], weights[2]};
+}
+
 Weights weights(const CallFrame* frame) {
   if (!noisy(frame)) return {argument(frame, 1), nullptr, nullptr, nullptr};
   return {argument(frame, 1), argument(frame, 2), argument(frame, 3), argument(frame, 4)};
@@ -181,6 +187,26 @@ void* masp_bits_to_kernel(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   kernels().bits_to_kernel(planes(frame, shape(frame, 1)[4]), argument(frame, 0), argument(frame, 1),
                            argument(frame, 2), result(frame, 0), result(frame, 1));
+  return nullptr;
+}
+
+// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, O, I]) -> [L, B, O]; with changes of kernel,
+// bias and weights, the change of that
+void* masp_cells(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const bool change = frame->arguments.size > 4;
+  const float* changed[] = {change ? argument(frame, 4) : nullptr, change ? argument(frame, 5) : nullptr,
+                            change ? argument(frame, 6) : nullptr};
+  kernels().cells(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
+                  change ? changed : nullptr, result(frame, 0));
+  return nullptr;
+}
+
+// (numbers, kernel, bias, weights, gradient [L, B, O]) -> kernel, bias, weights
+void* masp_cells_back(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  kernels().cells_back(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
+                       argument(frame, 4), result(frame, 0), result(frame, 1), result(frame, 2));
   return nullptr;
 }
 

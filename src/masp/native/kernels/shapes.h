@@ -67,6 +67,12 @@ struct Bits {
   long depth() const { return size * size * planes(); }
 };
 
+// A linear layer [L, outputs, inputs] behind the pixels of a convolution.
+struct Hidden {
+  Bits planes;
+  long outputs, inputs;
+};
+
 struct Leaf {
   const float* gradient;
   float *mean, *square, *params;  // in place
@@ -101,6 +107,10 @@ struct Kernels {
                         float* pixels);
   void (*bits_to_kernel)(const Bits&, const void* numbers, const float* pixels, const float* gate, float* kernel,
                          float* bias);
+  void (*cells)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
+                const float* const* changed, float* out);
+  void (*cells_back)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
+                     const float* gradient, float* to_kernel, float* to_bias, float* to_weights);
 };
 
 // 0 plain, 1 AVX2, 2 AVX-512: the best that this processor has, up to a limit that tests set to reach all kernels.

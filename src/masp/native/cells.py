@@ -1,0 +1,127 @@
+"""A convolution of planes of zeros and ones with ReLU, and the linear layer after it, by one kernel.
+
+In a batch few patches differ at any one place of the image, and the kernel multiplies those that do: in MinAtar's
+Breakout a seventh of all. The planes are the lowest bits of integers [L, B, H, W, C], the weights of the convolution
+[L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, O, I] for L lanes; inputs past the pixels
+are for whoever else multiplies with the same weights. Its derivative is linear, and the transpose of that is the
+gradient; derivatives of those, which training has no use for, are made of the two layers by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.interpreters import ad
+
+from masp.native import bits as layers
+from masp.native.library import call
+from masp.native.linear import linear
+from masp.native.primitive import concrete, make, zero
+
+WHOLE = 16
+"""Features and outputs come in vectors of the widest instructions."""
+MOST_PLANES = 64
+MOST_PIXELS = 2**16 - 1
+MOST_TAPS = 64
+LEAST_BATCH = 8
+"""With fewer images, few patches are the same."""
+
+
+def fits(numbers: Any, features: int, outputs: int, bits: int, size: int) -> bool:
+    """Whether the kernel can take a batch [B, H, W, C] through a convolution and a linear layer, and is worth it."""
+    whole = features % WHOLE == 0 and outputs % WHOLE == 0
+    small = numbers.shape[-1] * bits <= MOST_PLANES and np.prod(numbers.shape[:-1]) <= MOST_PIXELS
+    return bool(whole and small and size**2 <= MOST_TAPS and numbers.shape[0] >= LEAST_BATCH)
+
+
+def hidden(numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int) -> Array:
+    """[B, O] weights times ReLU(bias + planes * kernel), of [B, H, W, C], [F, size * size * C * bits], [F], [O, I]."""
+    operands = (layers.as_numbers(numbers), kernel, bias, weights)
+    return _hidden.bind(*[x[None] for x in operands], bits=bits, size=size)[0][0]
+
+
+def _apart(numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int) -> Array:
+    """`hidden` by its two layers, lane by lane."""
+
+    def lane(numbers: Array, kernel: Array, bias: Array, weights: Array) -> Array:
+        pixels = layers.convolve(numbers, kernel, bias, bits, size)
+        pixels = pixels.reshape(pixels.shape[0], -1)
+        return linear(pixels, weights[:, : pixels.shape[1]])
+
+    return jax.vmap(lane)(numbers, kernel, bias, weights)
+
+
+def _change_apart(numbers: Any, *weights: Any, **params: Any) -> list[Any]:
+    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), weights[:3], weights[3:])[1]]
+
+
+def _gradients_apart(numbers: Any, *weights_and_gradient: Any, **params: Any) -> list[Any]:
+    *weights, gradient = weights_and_gradient
+    return list(jax.vjp(lambda *w: _apart(numbers, *w, **params), *weights)[1](gradient))
+
+
+def _out_shape(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits: int, size: int) -> list[Any]:
+    return [(*numbers.shape[:2], weights.shape[1])]
+
+
+def _gradient_shapes(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits: int, size: int) -> list[Any]:
+    return [kernel.shape, bias.shape, weights.shape]
+
+
+def _attributes(bits: int, size: int) -> dict[str, Any]:
+    return {"bits": np.int64(bits), "size": np.int64(size)}
+
+
+def _forward(*operands: Any, **params: Any) -> list[Any]:
+    return call("masp_cells", _out_shape(*operands, **params), *operands, **_attributes(**params))
+
+
+def _backward(*operands: Any, **params: Any) -> list[Any]:
+    return call("masp_cells_back", _gradient_shapes(*operands, **params), *operands, **_attributes(**params))
+
+
+def _hidden_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+    results = _hidden.bind(*primals, **params)
+    if all(map(zero, tangents[1:])):
+        return results, [jnp.zeros_like(results[0])]
+    return results, _change.bind(*primals, *map(concrete, tangents[1:]), **params)
+
+
+def _change_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
+    gradients = _to_weights.bind(*operands[:4], concrete(cotangents[0]), **params)
+    wanted = map(ad.is_undefined_primal, operands[4:])
+    return [None] * 4 + [g if w else None for g, w in zip(gradients, wanted, strict=True)]
+
+
+def _to_weights_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
+    return [None] * 4 + _change.bind(*operands[:4], *map(concrete, cotangents), **params)
+
+
+def _apart_jvp(primitive: Any, function: Any) -> Any:
+    """The rule for what is differentiated once more."""
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
+        moved = jax.jvp(
+            lambda *weights: function(primals[0], *weights, **params), primals[1:], list(map(concrete, tangents[1:]))
+        )[1]
+        return primitive().bind(*primals, **params), moved
+
+    return jvp
+
+
+_hidden: Any = make("masp_cells", _out_shape, _forward, _hidden_jvp, None)
+_change: Any = make(
+    "masp_cells_change", _out_shape, _forward, _apart_jvp(lambda: _change, _change_apart), _change_transpose
+)
+_to_weights: Any = make(
+    "masp_cells_to_weights",
+    _gradient_shapes,
+    _backward,
+    _apart_jvp(lambda: _to_weights, _gradients_apart),
+    _to_weights_transpose,
+)
