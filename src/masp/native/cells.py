@@ -57,7 +57,7 @@ def _apart(numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int
 
 
 def _change_apart(numbers: Any, *weights: Any, **params: Any) -> list[Any]:
-    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), weights[:3], weights[3:])[1]]
+    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), tuple(weights[:3]), tuple(weights[3:]))[1]]
 
 
 def _gradients_apart(numbers: Any, *weights_and_gradient: Any, **params: Any) -> list[Any]:
@@ -106,9 +106,8 @@ def _apart_jvp(primitive: Any, function: Any) -> Any:
     """The rule for what is differentiated once more."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
-        moved = jax.jvp(
-            lambda *weights: function(primals[0], *weights, **params), primals[1:], list(map(concrete, tangents[1:]))
-        )[1]
+        given, changes = tuple(primals[1:]), tuple(map(concrete, tangents[1:]))
+        moved = jax.jvp(lambda *weights: function(primals[0], *weights, **params), given, changes)[1]
         return primitive().bind(*primals, **params), moved
 
     return jvp

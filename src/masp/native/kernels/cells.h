@@ -85,7 +85,7 @@ inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* ro
 // The different patches at one place: which of them each image has, and an image that has it.
 struct Patches {
   long count;
-  int *of, *image;        // [B], [count]
+  long *of, *image;       // [B], [count]
   unsigned long* key;     // [B]
   unsigned short* table;  // 2 B slots or more
 };
@@ -94,7 +94,7 @@ inline long patches_room(const Bits& c) { return 6 * c.batch + power_of_two(2 * 
 
 inline Patches patches_in(const Bits& c, float* room) {
   unsigned long* key = reinterpret_cast<unsigned long*>(room);
-  int* of = reinterpret_cast<int*>(key + c.batch);
+  long* of = reinterpret_cast<long*>(key + c.batch);
   return {0, of, of + c.batch, key, reinterpret_cast<unsigned short*>(of + 2 * c.batch)};
 }
 
@@ -104,36 +104,45 @@ inline const unsigned short* kinds_at(const Bits& c, const Kinds& kinds, long pl
 }
 
 inline void find_patches(const Bits& c, const Kinds& kinds, long place, Patches* found) {
-  const long taps = c.size * c.size, slots = power_of_two(2 * c.batch);
-  for (long b = 0; b < c.batch; ++b) found->key[b] = 0;
+  const long taps = c.size * c.size, slots = power_of_two(2 * c.batch), B = c.batch;
+  unsigned long* __restrict key = found->key;
+  long *__restrict of = found->of, *__restrict image = found->image;
+  for (long b = 0; b < B; ++b) key[b] = 0, of[b] = -1;
   for (long tap = 0; tap < taps; ++tap) {
-    const unsigned short* of = kinds_at(c, kinds, place, tap);
+    const unsigned short* __restrict kind = kinds_at(c, kinds, place, tap);
     if (kinds.width > 0)
-      for (long b = 0; b < c.batch; ++b) found->key[b] = found->key[b] << kinds.width | of[b];
+      for (long b = 0; b < B; ++b) key[b] = key[b] << kinds.width | kind[b];
     else
-      for (long b = 0; b < c.batch; ++b) found->key[b] = mixed(found->key[b] + of[b] + 1);
+      for (long b = 0; b < B; ++b) key[b] = mixed(key[b] + kind[b] + 1);
   }
-  const auto same = [&](long a, long b) {
-    if (found->key[a] != found->key[b]) return false;
-    for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
-      if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
-    return true;
-  };
-  for (long slot = 0; slot < slots; ++slot) found->table[slot] = 0;
-  found->count = 0;
-  for (long b = 0; b < c.batch; ++b) {
-    if (b > 0 && found->key[b] == found->key[b - 1] && same(b - 1, b)) {
-      found->of[b] = found->of[b - 1];
-      continue;
-    }
-    long slot = static_cast<long>(mixed(found->key[b]) >> 40) & (slots - 1);
-    while (found->table[slot] != 0 && !same(found->image[found->table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
-    if (found->table[slot] == 0) {
-      found->image[found->count] = static_cast<int>(b);
-      found->table[slot] = static_cast<unsigned short>(++found->count);
-    }
-    found->of[b] = found->table[slot] - 1;
+  long b = 0, count = 0;
+  constexpr long kCommon = 16;  // patches that are compared with all images at once
+  while (kinds.width > 0 && count < kCommon && b < B) {
+    const unsigned long here = key[b];
+    for (long i = 0; i < B; ++i) of[i] = key[i] == here ? count : of[i];
+    image[count++] = b;
+    while (b < B && of[b] >= 0) ++b;
   }
+  if (b < B) {
+    const auto same = [&](long a, long b) {
+      if (key[a] != key[b]) return false;
+      for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
+        if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
+      return true;
+    };
+    for (long slot = 0; slot < slots; ++slot) found->table[slot] = 0;
+    for (; b < B; ++b) {
+      if (of[b] >= 0) continue;
+      long slot = static_cast<long>(mixed(key[b]) >> 40) & (slots - 1);
+      while (found->table[slot] != 0 && !same(image[found->table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
+      if (found->table[slot] == 0) {
+        image[count] = b;
+        found->table[slot] = static_cast<unsigned short>(++count);
+      }
+      of[b] = found->table[slot] - 1;
+    }
+  }
+  found->count = count;
 }
 
 // summed [count, O]: the gradients [B, O] of the images that have each patch.

@@ -1,0 +1,145 @@
+"""A convolution of planes and the layer behind it in one kernel equal the two in plain JAX, with all derivatives."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from masp.convolution import patches
+from masp.native import cells
+from masp.networks import Cells, QNetwork, _planes, join
+
+CASES = {
+    # batch, height, width, channels, bits of each, kinds of pixels (0: all differ), features, outputs, inputs beside
+    "few planes": (32, 10, 10, 4, 1, 3, 16, 128, 0),
+    "few planes, all differ": (40, 6, 5, 7, 1, 0, 16, 16, 5),
+    "many planes": (24, 7, 7, 10, 1, 20, 16, 48, 0),
+    "numbers": (33, 7, 7, 1, 25, 6, 32, 128, 8),
+    "numbers, keys are hashes": (50, 5, 5, 2, 25, 0, 32, 32, 0),
+    "one place": (9, 3, 3, 1, 31, 4, 48, 80, 3),
+}
+
+
+def arrays(name, seed=0):
+    batch, height, width, channels, bits, kinds, features, outputs, beside = CASES[name]
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(0, 2**bits, size=(kinds or batch * height * width, channels))
+    which = rng.integers(0, len(drawn), size=(batch, height, width)) if kinds else np.arange(len(drawn))
+    numbers = drawn[which].reshape(batch, height, width, channels)
+    numbers = jnp.asarray(numbers.astype(bool if bits == 1 else np.int32))
+    inputs = (height - 2) * (width - 2) * features + beside
+    shapes = (features, 9 * channels * bits), (features,), (outputs, inputs)
+    return numbers, tuple(jnp.asarray(rng.normal(size=shape) / shape[-1] ** 0.5, jnp.float32) for shape in shapes), bits
+
+
+def plainly(numbers, kernel, bias, weights, bits):
+    planes = _planes(patches(numbers.astype(jnp.int32), 3), bits, jnp.float32)
+    pixels = jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias).reshape(len(numbers), -1)
+    return pixels @ weights[:, : pixels.shape[1]].T
+
+
+def ours(numbers, kernel, bias, weights, bits):
+    return cells.hidden(numbers, kernel, bias, weights, bits, 3)
+
+
+def assert_close(a, b):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5 * float(jnp.abs(y).max())), a, b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients(instructions, name):
+    numbers, weights, bits = arrays(name)
+
+    def found(by):
+        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=(0, 1, 2))(*weights)
+
+    assert_close(found(ours), found(plainly))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_along_a_direction(instructions, name):
+    numbers, weights, bits = arrays(name)
+    towards = arrays(name, seed=1)[1]
+
+    def found(by):
+        return jax.jvp(lambda *w: by(numbers, *w, bits), weights, towards)
+
+    assert_close(found(ours), found(plainly))
+
+
+@pytest.mark.parametrize("name", ["few planes", "numbers", "one place"])
+@pytest.mark.parametrize("parts", [(0, 1), (2,)])
+def test_twice(kernels, name, parts):
+    """Derivatives of derivatives, in some of the weights alone."""
+    numbers, weights, bits = arrays(name)
+    towards = arrays(name, seed=1)[1]
+
+    def found(by):
+        def value(*some):
+            filled = [some[parts.index(i)] if i in parts else w for i, w in enumerate(weights)]
+            return jnp.sum(jnp.sin(by(numbers, *filled, bits)))
+
+        some = tuple(weights[i] for i in parts)
+        there = tuple(towards[i] for i in parts)
+
+        def slope(*some):
+            return jax.jvp(value, some, there)[1]
+
+        def steepness(*some):
+            return sum(jnp.sum(g**2) for g in jax.grad(value, argnums=tuple(range(len(parts))))(*some))
+
+        return slope(*some), jax.grad(slope)(*some), jax.grad(steepness)(*some)
+
+    assert_close(found(ours), found(plainly))
+
+
+def test_lanes_are_one_call_each(kernels):
+    lanes = [arrays("few planes", seed) for seed in range(3)]
+    numbers = jnp.stack([numbers for numbers, _, _ in lanes])
+    weights = [jnp.stack(parts) for parts in zip(*[weights for _, weights, _ in lanes], strict=True)]
+
+    def found(by):
+        def one(n, *w):
+            return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=(0, 1, 2))(*w)
+
+        return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, 0, 0, 0))(numbers[0], *weights)
+
+    assert_close(found(ours), found(plainly))
+
+
+def test_the_same_bits_each_time(kernels):
+    numbers, weights, bits = arrays("numbers")
+    slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=(0, 1, 2)))
+    first = slopes(*weights)
+    assert all(np.array_equal(a, b) for _ in range(20) for a, b in zip(first, slopes(*weights), strict=True))
+
+
+def test_nan_stays(kernels):
+    numbers, (kernel, bias, weights), bits = arrays("few planes")
+    assert np.isnan(ours(numbers, kernel, bias.at[3].set(jnp.nan), weights, bits)).all()
+
+
+def test_what_fits(kernels):
+    planes = jnp.zeros((32, 10, 10, 4), bool)
+    assert cells.fits(planes, 16, 128, 1, 3)
+    assert not cells.fits(planes, 16, 100, 1, 3), "outputs are no whole vectors"
+    assert not cells.fits(planes[:1], 16, 128, 1, 3), "one image has nothing twice"
+    assert not cells.fits(jnp.zeros((32, 10, 10, 4), jnp.int32), 16, 128, 25, 3), "more planes than a key holds"
+
+
+def test_a_network_hands_over(kernels):
+    """With features beside: as if they had been joined before the layer."""
+    numbers, (kernel, bias, _), bits = arrays("numbers")
+    beside = jnp.asarray(np.random.default_rng(2).normal(size=(len(numbers), 8)), jnp.float32)
+    handed = join(Cells(numbers, kernel, bias, bits, 3, []), beside)
+    assert handed.shape == (len(numbers), 25 * 32)
+    network = QNetwork("planes", 5, 1, 128, True, False, 3)
+    planes = jax.random.bernoulli(jax.random.PRNGKey(0), 0.2, (16, 10, 10, 4))
+    params = network.init(jax.random.PRNGKey(1), planes, jnp.eye(5))
+    together = network.apply(params, planes, jnp.eye(5))
+    # Too few for the kernel: the two layers by themselves.
+    apart = jnp.concatenate([network.apply(params, planes[i : i + 4], jnp.eye(5)) for i in range(0, 16, 4)])
+    assert_close(together, apart)
+    assert "masp_cells" in str(jax.make_jaxpr(lambda x: network.apply(params, x, jnp.eye(5)))(planes))
