@@ -82,10 +82,10 @@ def test_alike_by_hand():
         ),
         mean=jnp.array([1.0, 0.0, 1.0, 0.5]),
         square=jnp.array([2.0, 3.0, 5.0, 0.5]),  # variances 1 + 3, 4, 0.25
-        error=jnp.array([1.0, 1.0, 1.0, 0.25]),  # explained: half, three quarters, nothing
+        error=jnp.array([1.0, 1.0, 1.0, 0.25]),  # explained: half, three quarters, nothing, which counts as 0.01
     )
     x = jnp.array([[1.0, 2.0]])
-    place, reward = 5 * 0.6**2 * 0.5 / 4, 5 * 0.2**2 * 0.75 / 4
+    place, reward = 5 * 0.6**2 * 0.5 / 4, 5 * 0.2**2 * (0.75 / 4 + 0.01 / 0.25)  # and its end
     expected = np.exp(-np.array([[0, place, reward], [place, 0, place + reward], [reward, place + reward, 0]]))
     np.testing.assert_allclose(outcomes.alike(known, x)[0], expected, rtol=1e-5)
 
@@ -175,7 +175,7 @@ def alike_by_hand(known, states):
         distance = 0.0
         for kind in kinds:
             total = variance[kind].sum()
-            share = np.clip(1 - np.asarray(known.error)[kind].sum() / total, 0, 1)
+            share = np.clip(1 - np.asarray(known.error)[kind].sum() / total, 0.01, 1)
             gaps = ((f[:, None, kind] - f[None, :, kind]) ** 2).sum(-1)
             distance = distance + gaps * share / total
         found.append(np.exp(-5 * distance))

@@ -27,6 +27,9 @@ from masp.replay import Transition
 
 SHARPNESS = 5.0
 """Actions whose outcomes differ by as much as outcomes vary are alike by exp(-5)."""
+LEAST_SHARE = 0.01
+"""Of an outcome that counts as predicted. Where rewards are mostly noise the share is a few hundredths, its estimate
+often below 0, and what is known of the order of actions would be lost each time."""
 STATES = 16
 """Of a batch that the penalty looks at: a matrix of all pairs for each of them is most of what this costs."""
 SLOWEST = 1e-3
@@ -92,7 +95,7 @@ def _own_parts(known: Outcomes, x: Array) -> Array:
 def _relevance(known: Outcomes) -> Array:
     """[O] what a squared difference counts: one over the variance of outcomes, times the share that is predicted."""
     variance = _variance(known)
-    explained = jnp.clip(1 - _by_kind(known, known.error) / jnp.maximum(variance, 1e-12), 0.0, 1.0)
+    explained = jnp.clip(1 - _by_kind(known, known.error) / jnp.maximum(variance, 1e-12), LEAST_SHARE, 1.0)
     return _for_each(known, jnp.where(variance > 1e-12, explained / jnp.maximum(variance, 1e-12), 0.0))
 
 
