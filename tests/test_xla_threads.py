@@ -1,4 +1,4 @@
-"""One thread for XLA where networks are small and our kernels run, and only there."""
+"""One thread for XLA where our kernels do nearly everything, and only there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from masp import xla_threads
 
 @pytest.mark.parametrize(
     ("env", "built", "threads"),
-    [("minatar-breakout", True, "1"), ("minatar-breakout", False, None), ("Breakout", True, None)],
+    [
+        ("minatar-breakout", True, "1"),
+        ("minatar-breakout", False, None),
+        ("Breakout", True, "1"),
+        ("CartPole-v1", True, None),
+    ],
 )
 def test_when(monkeypatch, env, built, threads):
     monkeypatch.setenv("PJRT_NPROC", "")

@@ -1,8 +1,8 @@
 """How many threads XLA has.
 
 It starts the small operations of a program on all of them, and handing over takes longer than most of these operations.
-Where a network is small and our kernels run, which see to the cores themselves, one thread is quicker: an update of
-MinAtar took a sixth less time (docs/performance-small.md).
+Where our kernels run, which see to the cores themselves, one thread is quicker: an update of MinAtar took a sixth less
+time (docs/performance-small.md). For Atari it is a tenth: two kernels at a time share the cores with less order.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 from masp.environments.registry import family_of
 from masp.native.library import built
 
-SMALL = ("minatar", "minigrid", "planted")
-"""Presets whose networks are small."""
+BY_KERNELS = ("atari", "minatar", "minigrid", "planted")
+"""Presets whose updates are nearly all kernels of ours."""
 
 
 def leave_cores_to_kernels(env: str) -> None:
     """Ask XLA for one thread, where that is quicker for one run of `env`; once it has started, nothing changes."""
-    if built() and family_of(env).preset in SMALL:
+    if built() and family_of(env).preset in BY_KERNELS:
         os.environ.setdefault("PJRT_NPROC", "1")

@@ -73,11 +73,11 @@ def test_leaves_of_lanes(kernels, tree):
     np.testing.assert_array_equal(found, [sampling.find(t, mass) for t in (tree, other)])
 
 
-@pytest.mark.parametrize("stack", [1, 3])
+@pytest.mark.parametrize("stack, channels", [(1, 5), (3, 5), (4, 5), (4, 1)])
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.float32])
-def test_frames(kernels, monkeypatch, stack, dtype):
+def test_frames(kernels, monkeypatch, stack, channels, dtype):
     rng = np.random.default_rng(0)
-    shape = (2, 3, 5)
+    shape = (7, 3, channels)
     state = replay.init(11, 4, shape, np.dtype(dtype))
     state = state._replace(
         observations=jnp.asarray(rng.integers(0, 2 if dtype is bool else 200, state.observations.shape), dtype),

@@ -7,13 +7,17 @@ constexpr long kApart = kDepth + 16;  // of its rows: at a power of two they wou
 // Weights that will be wanted soon, asked for while others are multiplied: they come from afar, in pieces too short for
 // the processor to see where they go on. Past the end of the weights it does no harm.
 struct Ahead {
-  const float *kernel, *sigma;
-  long rows, apart, lines;  // `lines` of a row at `kernel` and at `sigma` (null: there is none), rows `apart`
+  const float *kernel, *sigma;  // of the row that is being fetched; null: there is no sigma
+  long rows, apart, lines;      // rows left, `apart`, with so many lines each
+  long line = 0;
 
-  void fetch(long line) const {
-    const long at = line / lines * apart + line % lines * 16;
-    __builtin_prefetch(kernel + at, 0, 2);
-    if (sigma != nullptr) __builtin_prefetch(sigma + at, 0, 2);
+  void fetch() {
+    if (rows == 0) return;
+    __builtin_prefetch(kernel + 16 * line, 0, 2);
+    if (sigma != nullptr) __builtin_prefetch(sigma + 16 * line, 0, 2);
+    if (++line < lines) return;
+    line = 0, --rows, kernel += apart;
+    if (sigma != nullptr) sigma += apart;
   }
 };
 
@@ -54,22 +58,26 @@ inline float* transposed(const Linear& l, const float* x) {
   return packed;
 }
 
-// kRows rows of weights, made already, times a panel of the batch; with lines to fetch meanwhile.
-template <long N>
-inline void multiply_fetching(const float* block, const float* b, long depth, float* to, bool add, const Ahead& next) {
-  Vector sum[kRows][N];
-  for (long m = 0; m < kRows; ++m)
-    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * kPanel + n * kWidth) : Vector{};
-  const long lines = next.rows * next.lines;
-  for (long d = 0; d < depth; ++d, b += kPanel) {
-    if (d < lines) next.fetch(d);
-    Vector column[N];
-    for (long n = 0; n < N; ++n) column[n] = load(b + n * kWidth);
-    for (long m = 0; m < kRows; ++m)
-      for (long n = 0; n < N; ++n) sum[m][n] += block[m * kApart + d] * column[n];
+// Row m of `to`, `stride` apart, = (or +=) the product of left[m * kRow + d * kStep] with a panel of N vectors; with
+// something to fetch at every step.
+template <long M, long N, long kRow, long kStep>
+inline void multiply_fetching(long count, const float* left, const float* right, long depth, float* to, long stride,
+                              bool add, Ahead& next) {
+  if constexpr (M > 1) {
+    if (count < M) return multiply_fetching<M - 1, N, kRow, kStep>(count, left, right, depth, to, stride, add, next);
   }
-  for (long m = 0; m < kRows; ++m)
-    for (long n = 0; n < N; ++n) store(to + m * kPanel + n * kWidth, sum[m][n]);
+  Vector sum[M][N];
+  for (long m = 0; m < M; ++m)
+    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
+  for (long d = 0; d < depth; ++d, left += kStep, right += kPanel) {
+    next.fetch();
+    Vector column[N];
+    for (long n = 0; n < N; ++n) column[n] = load(right + n * kWidth);
+    for (long m = 0; m < M; ++m)
+      for (long n = 0; n < N; ++n) sum[m][n] += left[m * kRow] * column[n];
+  }
+  for (long m = 0; m < M; ++m)
+    for (long n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
 // out [L, B, O]: a few rows of weights at a time meet all of the batch.
@@ -85,18 +93,18 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
     float* block = sums + across * kRows * kPanel;
     for (long o = begin; o < end; o += kRows) {
       const long count = least(kRows, end - o);
-      for (long m = count; m < kRows; ++m)  // rows past the end are multiplied, too
-        for (long n = 0; n < kDepth; ++n) block[m * kApart + n] = 0.0f;
       for (long i = 0; i < l.inputs; i += kDepth) {
         const long depth = least(kDepth, l.inputs - i);
         const bool more = i + kDepth < l.inputs;  // else the next rows begin
-        const Ahead next = ahead(l, w, lane, more ? o : o + kRows, more ? i + kDepth : 0, kRows, kDepth);
+        Ahead next = ahead(l, w, lane, more ? o : o + kRows, more ? i + kDepth : 0, kRows, kDepth);
         for (long m = 0; m < count; ++m) weights_of_row(l, w, lane, o + m, i, depth, block + m * kApart);
         for (long p = 0; p < across; ++p) {
           const float* there = columns + ((lane * across + p) * l.inputs + i) * kPanel;
           float* to = sums + p * kRows * kPanel;
-          if (l.batch - p * kPanel <= kWidth) multiply_fetching<1>(block, there, depth, to, i > 0, next);
-          else multiply_fetching<2>(block, there, depth, to, i > 0, next);
+          if (l.batch - p * kPanel > kWidth)
+            multiply_fetching<kRows, 2, kApart, 1>(count, block, there, depth, to, kPanel, i > 0, next);
+          else
+            multiply_fetching<kRows, 1, kApart, 1>(count, block, there, depth, to, kPanel, i > 0, next);
         }
       }
       for (long b = 0; b < l.batch; ++b)
@@ -109,34 +117,49 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
 constexpr long kLarge = 1 << 20;  // numbers: more than stays near a core
 constexpr long kAbreast = 4;  // panels whose weights are read together: longer pieces of memory at a time
 
+// [L, tiles of B, O, kRows] of a gradient [L, B, O]: its columns, a few at a time.
+inline float* columns_of(const Linear& l, const float* gradient) {
+  const long tiles = (l.batch + kRows - 1) / kRows;
+  float* packed = scratch(kPacked, l.lanes * tiles * l.outputs * kRows);
+  each(l.lanes * tiles, [=](long tile) {
+    const long lane = tile / tiles, b = tile % tiles * kRows, count = least(kRows, l.batch - b);
+    const float* from = gradient + (lane * l.batch + b) * l.outputs;
+    float* to = packed + tile * l.outputs * kRows;
+    for (long o = 0; o < l.outputs; ++o)
+      for (long m = 0; m < count; ++m) to[o * kRows + m] = from[m * l.outputs + o];
+  });
+  return packed;
+}
+
 // out [L, B, I] = gradient [L, B, O] times the weights.
 inline void linear_to_inputs(const Linear& l, const float* gradient, const Weights& w, float* out) {
-  const long wide = kAbreast * kPanel, chunks = (l.inputs + wide - 1) / wide;
+  // Rows and panels of a block. Few and long rows: every row lies on other pages of memory.
+  constexpr long kDeep = 32, kMost = 12;
+  const long whole = panels(l.inputs), chunks = (whole + kMost - 1) / kMost, tiles = (l.batch + kRows - 1) / kRows;
+  const float* packed = columns_of(l, gradient);
   each(l.lanes * chunks, [=](long chunk) {
-    const long lane = chunk / chunks, first = chunk % chunks * wide, columns = least(wide, l.inputs - first);
-    const long across = panels(columns), tiles = (l.batch + kRows - 1) / kRows;
-    float* block = scratch(kTile, across * kDepth * kPanel);  // [panels, kDepth, panel]
-    float* results = out + lane * l.batch * l.inputs + first;
-    for (long o = 0; o < l.outputs; o += kDepth) {
-      const long depth = least(kDepth, l.outputs - o);
+    const long lane = chunk / chunks, n = chunk % chunks, first = n * whole / chunks * kPanel;
+    const long across = (n + 1) * whole / chunks - n * whole / chunks, sums = across * kPanel;
+    const long columns = least(sums, l.inputs - first);
+    float* block = scratch(kTile, (kDeep + l.batch) * sums);  // [panels, kDeep, panel]
+    float* results = block + kDeep * sums;                    // [B, panels, panel]
+    for (long o = 0; o < l.outputs; o += kDeep) {
+      const long depth = least(kDeep, l.outputs - o);
       for (long d = 0; d < depth; ++d) {
-        float row[kAbreast * kPanel];
+        alignas(64) float row[kMost * kPanel];
         weights_of_row(l, w, lane, o + d, first, columns, row);
         for (long p = 0; p < across; ++p)
-          copy_panel(row + p * kPanel, columns - p * kPanel, block + (p * kDepth + d) * kPanel);
+          copy_panel(row + p * kPanel, columns - p * kPanel, block + (p * kDeep + d) * kPanel);
       }
-      const Ahead next = ahead(l, w, lane, o + kDepth, first, kDepth, columns);
-      const long lines = next.rows * next.lines, steps = across * tiles;
+      Ahead next = ahead(l, w, lane, o + kDeep, first, kDeep, columns);
       for (long p = 0; p < across; ++p)
-        for (long t = 0; t < tiles; ++t) {
-          const long step = p * tiles + t, b = t * kRows, count = least(kRows, l.batch - b);
-          for (long line = step * lines / steps; line < (step + 1) * lines / steps; ++line) next.fetch(line);
-          Left left = {{}, 1, 0, depth, 1};
-          for (long m = 0; m < count; ++m) left.rows[m] = gradient + (lane * l.batch + b + m) * l.outputs + o;
-          multiply(count, columns - p * kPanel, left, {block + p * kDepth * kPanel, kPanel},
-                   results + b * l.inputs + p * kPanel, l.inputs, o > 0);
-        }
+        for (long b = 0; b < l.batch; b += kRows)
+          multiply_fetching<kRows, 2, 1, kRows>(
+              least(kRows, l.batch - b), packed + ((lane * tiles + b / kRows) * l.outputs + o) * kRows,
+              block + p * kDeep * kPanel, depth, results + b * sums + p * kPanel, sums, o > 0, next);
     }
+    for (long b = 0; b < l.batch; ++b)
+      for (long n = 0; n < columns; ++n) out[(lane * l.batch + b) * l.inputs + first + n] = results[b * sums + n];
   });
 }
 

@@ -25,6 +25,15 @@ int64_t child_of(const float* family, float* mass) {
   return last;
 }
 
+// Four frames of single bytes side by side, as Atari has them, each in the place of a byte of `mask`; where that is 0
+// there are zeros.
+void interleave(const unsigned char* const* from, uint32_t mask, int64_t count, unsigned char* to) {
+  const unsigned char *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+  uint32_t* __restrict four = reinterpret_cast<uint32_t*>(to);
+  for (int64_t i = 0; i < count; ++i)
+    four[i] = (a[i] | b[i] << 8 | c[i] << 16 | static_cast<uint32_t>(d[i]) << 24) & mask;
+}
+
 }  // namespace
 }  // namespace masp
 
@@ -63,17 +72,27 @@ void* masp_stacked(CallFrame* frame) {
   for (int64_t i = 0; i < ring[0] * batch; ++i) {
     const int64_t lane = i / batch * ticks * envs;
     const int64_t known = data(1)[lane + row[i] * envs + env[i]];
-    for (int64_t s = 0; s < stack; ++s) {
-      const int64_t back = stack - 1 - s, tick = (row[i] + ticks - back) % ticks;
-      const unsigned char* from = data(0) + (lane + tick * envs + env[i]) * size;
-      unsigned char* place = to + i * stack * size + s * piece;
-      if (stack == 1) {
-        std::memcpy(place, from, size);
-        continue;
-      }
-      for (int64_t cell = 0; cell < cells; ++cell, place += stack * piece, from += piece) {
-        if (back <= known) std::memcpy(place, from, piece);
-        else std::memset(place, 0, piece);
+    const auto frame_of = [&](int64_t back) {
+      return data(0) + (lane + (row[i] + ticks - back) % ticks * envs + env[i]) * size;
+    };
+    unsigned char* place = to + i * stack * size;
+    if (stack == 4 && piece == 1) {
+      const unsigned char* from[] = {frame_of(3), frame_of(2), frame_of(1), frame_of(0)};
+      uint32_t mask = 0;
+      for (int64_t n = 0; n < 4; ++n) mask |= 3 - n <= known ? 255u << 8 * n : 0u;
+      interleave(from, mask, cells, place);
+      continue;
+    }
+    if (stack == 1) {
+      std::memcpy(place, frame_of(0), size);
+      continue;
+    }
+    for (int64_t s = 0; s < stack; ++s, place += piece) {
+      const int64_t back = stack - 1 - s;
+      const unsigned char* from = frame_of(back);
+      for (int64_t cell = 0; cell < cells; ++cell, from += piece) {
+        if (back <= known) std::memcpy(place + cell * stack * piece, from, piece);
+        else std::memset(place + cell * stack * piece, 0, piece);
       }
     }
   }
