@@ -310,7 +310,7 @@ def test_where_macros_are_for_exploring_targets_are_the_best_of_primitives(doubl
     learner = Learner(everything.network, agent, everything.similarity, num_primitives=2)
     rng = np.random.default_rng(5)
     state, sample = naive.make_state(learner, rng, dtype=np.float64), naive.make_sample(rng, np.float64)
-    seen = sample.transition
+    seen, plain = sample.transition, [None, None]
     q, online, target = (
         np.asarray(naive.forward(params, states, state.similarity)[..., 0])
         for params, states in ((state.params, seen.s_tm1), (state.params, seen.s_t), (state.target_params, seen.s_t))
@@ -319,11 +319,11 @@ def test_where_macros_are_for_exploring_targets_are_the_best_of_primitives(doubl
     rows = np.arange(naive.BATCH)
     goal = np.asarray(seen.r_t + seen.discount_t * target[rows, chooser[:, :2].argmax(axis=1)])
     error = np.abs(goal - q[rows, seen.a_tm1])
-    outputs = learner.online(state.params, sample, state.similarity, None)
-    found = learner.td_losses(*outputs, state, sample, None)
+    outputs = learner.outputs(state.params, seen.s_tm1, state.similarity, None)
+    found = learner.td_losses(outputs, state, sample, plain)
     np.testing.assert_allclose(found, np.where(error < 1, error**2 / 2, error - 0.5), rtol=1e-6)
     assert (chooser.argmax(axis=1) >= 2).any()  # otherwise this would say nothing
-    assert not np.allclose(found, everything.td_losses(*outputs, state, sample, None))
+    assert not np.allclose(found, everything.td_losses(outputs, state, sample, plain))
 
 
 def test_without_weight_it_is_bitwise_plain_rainbow():

@@ -124,12 +124,8 @@ class Learner:
         """Independent noise for some passes through the network; Nones for plain layers."""
         return draw_noise(key, state.noise_template, passes) if self.agent.noisy else [None] * passes
 
-    def outputs(
-        self, params: Params, observations: Array, similarity: Array, noise: Noise, beside: Array | None = None
-    ) -> Array:
+    def outputs(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
         """[B, A, atoms] network outputs; without noise the noisy layers use their means.
-
-        Those of `beside` follow in the batch; no gradient may come from them.
 
         With half precision the products are bfloat16, as accelerators are quick at; parameters, their gradients and
         optimiser, and everything from the outputs on stay as they are.
@@ -138,7 +134,7 @@ class Learner:
         if self.agent.half_precision:
             params, noise = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (params, noise))
         variables = {"params": params} if noise is None else {"params": params, "noise": noise}
-        return self.network.apply(variables, observations, similarity, beside).astype(wide)  # type: ignore[union-attr]
+        return self.network.apply(variables, observations, similarity).astype(wide)  # type: ignore[union-attr]
 
     def values(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
         """[B, A] expected values."""
@@ -148,25 +144,18 @@ class Learner:
         """[] eq. (2): weight times the mean penalty of values [B, A]."""
         return weight * sim.batch_penalty(q, similarity, self.similarity.penalty_form)
 
-    def online(self, params: Params, sample: Sample, similarity: Array, noise: Noise) -> tuple[Array, Array | None]:
-        """[B, A, atoms] outputs at s_tm1, which receive gradient, and where they are wanted (double Q) those at s_t."""
-        batch = sample.transition
-        if not self.agent.double:
-            return self.outputs(params, batch.s_tm1, similarity, noise), None
-        outputs = self.outputs(params, batch.s_tm1, similarity, noise, beside=batch.s_t)
-        return outputs[: len(batch.s_tm1)], jax.lax.stop_gradient(outputs[len(batch.s_tm1) :])
-
-    def td_losses(
-        self, outputs: Array, outputs_t: Array | None, state: LearnerState, sample: Sample, noise: Noise
-    ) -> Array:
+    def td_losses(self, outputs: Array, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Array:
         """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
 
-        `outputs_t`, the online network's at s_t, choose the next action (double Q; None: the target's own do); the
-        target network values it, with `noise`.
+        `state.params` choose the next action (double Q), the target network values it; `noise` is for the online and
+        the target network.
         """
         batch = sample.transition
-        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, noise)
-        selector_t = losses.expected_values(target_t if outputs_t is None else outputs_t, self.support)
+        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, noise[1])
+        if self.agent.double:
+            selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
+        else:
+            selector_t = losses.expected_values(target_t, self.support)
         if self.agent.macros_for == "exploring" and self.num_primitives:
             # Deciding at every step is never worse than a macro: with right values the best of all is a primitive.
             selector_t = selector_t.at[:, self.num_primitives :].set(-jnp.inf)
@@ -177,8 +166,8 @@ class Learner:
         """g': gradient of the importance-weighted TD loss of `sample` at `state.params`."""
 
         def objective(params: Params) -> Array:
-            outputs, outputs_t = self.online(params, sample, state.similarity, noise[0])
-            return jnp.mean(sample.weight * self.td_losses(outputs, outputs_t, state, sample, noise[1]))
+            outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, noise[0])
+            return jnp.mean(sample.weight * self.td_losses(outputs, state, sample, noise))
 
         return jax.grad(objective)(state.params)
 
@@ -199,13 +188,11 @@ class Learner:
         noise = self.noise(state, key, 4 if self.similarity.learns and self.similarity.held_out == "separate" else 2)
         seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
-        outputs, pull_back, outputs_t = jax.vjp(
-            lambda p: self.online(p, sample, seen, noise[0]), state.params, has_aux=True
-        )
+        outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
         q, pull_back_values = jax.vjp(lambda outputs: losses.expected_values(outputs, self.support), outputs)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, outputs_t, state, sample, noise[1])
+            per_transition = self.td_losses(outputs, state, sample, noise[:2])
             return jnp.mean(sample.weight * per_transition), per_transition
 
         (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)

@@ -20,7 +20,6 @@ from masp.native import convolution as native_convolution
 from masp.native import library as native
 from masp.native import linear as native_linear
 from masp.native import torso as native_torso
-from masp.still import learning_rows
 
 Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
@@ -38,7 +37,6 @@ class Cells(NamedTuple):
     bits: int
     size: int
     beside: list[Array]  # [B, ...] features that do not come from it
-    still: Array | None = None  # [B', H, W, C] further rows of the batch, which do not learn
 
     @property
     def dtype(self) -> Any:
@@ -48,16 +46,7 @@ class Cells(NamedTuple):
     def shape(self) -> tuple[int, int]:
         """Of the features, without those beside."""
         batch, height, width, _ = self.numbers.shape
-        batch += 0 if self.still is None else len(self.still)
         return batch, (height - self.size + 1) * (width - self.size + 1) * self.kernel.shape[0]
-
-
-def stack(x: Any, still: Any) -> Any:
-    """The rows of both, `Cells` or features; see `still.py`."""
-    if isinstance(x, Cells):
-        beside = [jnp.concatenate(rows) for rows in zip(x.beside, still.beside, strict=True)]
-        return x._replace(beside=beside, still=still.numbers)
-    return jnp.concatenate([x, still])
 
 
 def join(x: Array | Cells, beside: Array) -> Array | Cells:
@@ -78,8 +67,6 @@ class Linear(nn.Module):
     initial_scale: float = 1.0
     patch: int = 1
     """Side of the patches of [B, H, W, C] that the layer is applied to, each as one vector; 1: it is applied to x."""
-    rows: int | None = None
-    """Rows of x that learn, the first so many; None: all (`still.learning_rows`)."""
     bits: int = 0
     """Planes that each integer of x holds as its lowest bits, for our kernel, which applies ReLU, too; 0: x is it."""
     hand_over: bool = False
@@ -99,24 +86,19 @@ class Linear(nn.Module):
         if self.hand_over:
             return Cells(x, kernel, bias, self.bits, self.patch, [])
         if isinstance(x, Cells):
-            weights = (x.kernel, x.bias, kernel)
-            y = native_cells.hidden(x.numbers, *weights, x.bits, x.size)
-            if x.still is not None:
-                fixed = jax.lax.stop_gradient(weights)
-                y = jnp.concatenate([y, native_cells.hidden(x.still, *fixed, x.bits, x.size)])
-            if x.beside:
-                product = learning_rows(partial(jnp.einsum, "bi,oi->bo"), self.rows)
-                y = y + product(jnp.concatenate(x.beside, axis=-1), kernel[:, x.shape[1] :])
-            return y + bias
+            y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size) + bias
+            if not x.beside:
+                return y
+            return y + jnp.concatenate(x.beside, axis=-1) @ kernel[:, x.shape[1] :].T
         if self.bits:
             return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
         if self.patch > 1 and native.usable(x, kernel):
             by_place = kernel.T.reshape(self.patch, self.patch, -1, self.features)
             return native_convolution.convolve(x, by_place, 1) + bias
         if x.ndim == 2 and native.usable(x, kernel):
-            return learning_rows(native_linear.linear, self.rows)(x, kernel) + bias
+            return native_linear.linear(x, kernel) + bias
         x = patches(x, self.patch) if self.patch > 1 else x
-        return learning_rows(partial(jnp.einsum, "...i,oi->...o"), self.rows)(x, kernel) + bias
+        return jnp.einsum("...i,oi->...o", x, kernel) + bias
 
 
 class NoisyDense(nn.Module):
@@ -131,8 +113,6 @@ class NoisyDense(nn.Module):
     features: int
     initial_scale: float = 1.0
     initial_sigma: float = 0.5
-    rows: int | None = None
-    """As in `Linear`."""
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -152,11 +132,11 @@ class NoisyDense(nn.Module):
             noise_out = self.variable("noise", "output", jnp.zeros, (self.features,)).value
             bias = bias + bias_sigma * noise_out
             if native.usable(x, kernel, kernel_sigma, noise_in, noise_out):
-                product = learning_rows(native_linear.noisy_linear, self.rows)
-                return product(x, kernel, kernel_sigma, noise_in, noise_out) + bias
+                return native_linear.noisy_linear(x, kernel, kernel_sigma, noise_in, noise_out) + bias
             kernel = kernel + noise_out[:, None] * kernel_sigma * noise_in
-        by = native_linear.linear if native.usable(x, kernel) else partial(jnp.einsum, "bi,oi->bo")
-        return learning_rows(by, self.rows)(x, kernel) + bias
+        if native.usable(x, kernel):
+            return native_linear.linear(x, kernel) + bias
+        return jnp.einsum("bi,oi->bo", x, kernel) + bias
 
 
 def draw_noise(key: Array, template: Noise, samples: int) -> list[Noise]:
@@ -288,26 +268,19 @@ class QNetwork(nn.Module):
     """Features are bfloat16; the parameters must be, too (see `Learner.outputs`)."""
 
     @nn.compact
-    def __call__(self, observation: Array, similarity: Array, beside: Array | None = None) -> Array:
-        """[B, A, atoms] logits (C51) or values (one atom); `similarity` [A, A] is context and receives no gradient.
-
-        `beside`: further observations, whose outputs follow in the batch; no gradient may come from them (`still`).
-        """
-        torso = self._torso()
-        x, rows = torso(observation), None
-        if beside is not None:
-            seen: Any = torso.clone(parent=None).apply(jax.lax.stop_gradient(torso.variables), beside)
-            x, rows = stack(x, seen), len(observation)
+    def __call__(self, observation: Array, similarity: Array) -> Array:
+        """[B, A, atoms] logits (C51) or values (one atom); `similarity` [A, A] is context and receives no gradient."""
+        x = self._torso()(observation)
         if self.embedding:
             flat = jax.lax.stop_gradient(similarity).reshape(-1).astype(x.dtype)
             # Small at the start: entries that all change together must not swamp the state features.
             init = nn.initializers.normal(0.1 / self.num_actions)
             code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
             x = join(x, jnp.broadcast_to(code, (x.shape[0], self.embedding)))
-        advantage = self._head(x, self.num_actions, "advantage", rows)
+        advantage = self._head(x, self.num_actions, "advantage")
         if not self.dueling:
             return advantage
-        value = self._head(x, 1, "value", rows)
+        value = self._head(x, 1, "value")
         return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)
 
     def _torso(self) -> nn.Module:
@@ -323,7 +296,7 @@ class QNetwork(nn.Module):
         }
         return torsos[self.observation_kind](dtype)
 
-    def _head(self, x: Any, outputs: int, name: str, rows: int | None) -> Array:
+    def _head(self, x: Any, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then linear, starting near zero.
 
         With usual weights the penalty stopped learning on `planted-grid` (docs/planted.md). Our guess, not tested: it
@@ -331,9 +304,9 @@ class QNetwork(nn.Module):
         """
         width, start = outputs * self.num_atoms, 0.01
         if self.noisy:
-            x = nn.relu(NoisyDense(self.hidden, rows=rows, name=f"{name}_hidden")(x))
-            x = NoisyDense(width, start, rows=rows, name=f"{name}_out")(x)
+            x = nn.relu(NoisyDense(self.hidden, name=f"{name}_hidden")(x))
+            x = NoisyDense(width, start, name=f"{name}_out")(x)
         else:
-            x = nn.relu(Linear(self.hidden, rows=rows, name=f"{name}_hidden")(x))
-            x = Linear(width, start, rows=rows, name=f"{name}_out")(x)
+            x = nn.relu(Linear(self.hidden, name=f"{name}_hidden")(x))
+            x = Linear(width, start, name=f"{name}_out")(x)
         return x.reshape(x.shape[0], outputs, self.num_atoms)
