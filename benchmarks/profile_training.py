@@ -4,8 +4,9 @@
 
 The host loop is run with a wait after every stage, which says what each costs but forbids any overlap: `overlapped` is
 the same work by the loop itself. Parts of an update are timed as programs of their own; they need not add up to
-the whole, because XLA fuses across them. Floating-point work is what XLA counts of the update without our kernels; the
-limit is the best of several matrix products in this run, XLA's and ours.
+the whole, because XLA fuses across them. (Adam, which works in place, cannot be timed so: a trace shows it.)
+Floating-point work is what XLA counts of the update without our kernels; the limit is the best of several matrix
+products in this run, XLA's and ours.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from masp.bench.turns import in_own_process
 from masp.config import TrainConfig, replace
 from masp.native.library import available, status
 from masp.native.linear import linear
-from masp.optimiser import descend
 from masp.presets import from_preset
 from masp.training.train import make_loop
 from masp.xla_threads import leave_cores_to_kernels
@@ -140,25 +140,13 @@ def update_parts(agent: Any, state: Any, turns: int) -> tuple[dict[str, float], 
     online = jax.jit(lambda p: forward(p, batch.s_tm1, 0))
     targets = jax.jit(lambda p, t: (forward(p, batch.s_t, 1), forward(t, batch.s_t, 2)))
     both = jax.jit(jax.grad(objective))
-    step = jax.jit(
-        lambda g, s, p: descend(a.learning_rate, a.adam_eps, a.max_gradient_norm, g, s, p), donate_argnums=(1, 2)
-    )
-    gradient = both(learned.params)
     write = jax.jit(lambda m: replay.reprioritise(m, sample.leaf, sample.weight, 0.5).tree)
-    moved = jax.tree.map(jnp.copy, (learned.params, learned.opt_state))
-
-    def descending() -> Any:
-        nonlocal moved
-        moved = step(gradient, moved[1], moved[0])[:2]
-        return moved
-
     forward_seconds = best_seconds(lambda: online(learned.params), turns)
     parts = {
         "sampling": best_seconds(lambda: draw(state.memory), turns),
         "forward pass": forward_seconds,
         "backward pass": best_seconds(lambda: both(learned.params), turns) - forward_seconds,
         "target passes": best_seconds(lambda: targets(learned.params, learned.target_params), turns),
-        "clip and Adam": best_seconds(descending, turns),
         "priorities": best_seconds(lambda: write(state.memory), turns),
     }
     return parts, floating_point_work(lambda s: learner.update(s, sample, key, lambda: sample)[0], learned)

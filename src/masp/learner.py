@@ -278,7 +278,9 @@ class Learner:
 
             def through(inner: InnerStep) -> Array:
                 return meta_gradient(
-                    lambda params, inner: self.values(params, inner.observations, inner.context, inner.noise),
+                    lambda params, inner: losses.expected_values(
+                        self.outputs(params, inner.observations, inner.context, inner.noise), self.support, pushed=True
+                    ),
                     lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
                     to_differentiate(a.learning_rate, a.adam_eps, a.max_gradient_norm),
                     inner,

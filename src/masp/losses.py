@@ -11,12 +11,16 @@ from masp.native import library as native
 from masp.native import softmax as native_softmax
 
 
-def expected_values(outputs: Array, support: Array) -> Array:
-    """[..., A] values from network outputs [..., A, atoms]; a single atom is the value itself."""
+def expected_values(outputs: Array, support: Array, pushed: bool = False) -> Array:
+    """[..., A] values from network outputs [..., A, atoms]; a single atom is the value itself.
+
+    `pushed`: their change along a direction is asked for, rather than their gradient; the same numbers, quicker.
+    """
     if support.shape[0] == 1:
         return outputs[..., 0]
     if native.usable(outputs, support):
-        return native_softmax.expected_values(outputs, support)
+        by = native_softmax.expected_values_pushed if pushed else native_softmax.expected_values
+        return by(outputs, support)
     return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
 
 

@@ -36,7 +36,7 @@ class Cells(NamedTuple):
     bias: Array
     bits: int
     size: int
-    beside: list[Array]  # [B, ...] features that do not come from it
+    beside: list[Array]  # [B, ...] or [1, ...] features that do not come from it
 
     @property
     def dtype(self) -> Any:
@@ -50,10 +50,10 @@ class Cells(NamedTuple):
 
 
 def join(x: Array | Cells, beside: Array) -> Array | Cells:
-    """Features [B, ...] and more of them."""
+    """Features [B, ...] and more of them, [B, ...] or, the same for all rows, [1, ...]."""
     if isinstance(x, Cells):
         return x._replace(beside=[*x.beside, beside])
-    return jnp.concatenate([x, beside], axis=-1)
+    return jnp.concatenate([x, jnp.broadcast_to(beside, (x.shape[0], beside.shape[1]))], axis=-1)
 
 
 class Linear(nn.Module):
@@ -87,9 +87,11 @@ class Linear(nn.Module):
             return Cells(x, kernel, bias, self.bits, self.patch, [])
         if isinstance(x, Cells):
             y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size) + bias
-            if not x.beside:
-                return y
-            return y + jnp.concatenate(x.beside, axis=-1) @ kernel[:, x.shape[1] :].T
+            begin = x.shape[1]
+            for beside in x.beside:
+                end = begin + beside.shape[1]
+                y, begin = y + beside @ kernel[:, begin:end].T, end
+            return y
         if self.bits:
             return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
         if self.patch > 1 and native.usable(x, kernel):
@@ -276,7 +278,7 @@ class QNetwork(nn.Module):
             # Small at the start: entries that all change together must not swamp the state features.
             init = nn.initializers.normal(0.1 / self.num_actions)
             code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
-            x = join(x, jnp.broadcast_to(code, (x.shape[0], self.embedding)))
+            x = join(x, code[None])
         advantage = self._head(x, self.num_actions, "advantage")
         if not self.dueling:
             return advantage

@@ -15,6 +15,21 @@ def expected_values(logits: Array, support: Array) -> Array:
 
 
 @jax.custom_jvp
+def expected_values_pushed(logits: Array, support: Array) -> Array:
+    """The same for who asks for the change along a direction, forward: sums over atoms as products, which XLA is quick
+    at. In reverse they would be slower than the other way."""
+    return expected_values(logits, support)
+
+
+@expected_values_pushed.defjvp
+def _along(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (logits, support), (d_logits, d_support) = primals, tangents
+    p, mean = _softmax(logits, support)
+    sums = (p * d_logits) @ jnp.stack([support, jnp.ones_like(support)], axis=1)  # [..., 2]
+    return mean, sums[..., 0] - mean * sums[..., 1] + p @ d_support
+
+
+@jax.custom_jvp
 def _softmax(logits: Array, support: Array) -> tuple[Array, Array]:
     """[..., atoms] probabilities and [...] means."""
     shapes = (

@@ -60,25 +60,6 @@ inline void norms(const Step& step, long chunks, float* parts, float* norm, floa
   });
 }
 
-// a / (sqrt(s) + eps), s above 0: with 16 numbers in a vector, by estimates of 14 bits and a step of Newton's method for
-// each, to a unit in the last place; square roots and divisions took longer than all else where weights are few.
-inline Vector over_root(Vector a, Vector s, float eps) {
-#ifdef __x86_64__
-  if constexpr (kWidth == 16) {
-    Vector r, q;
-    asm("vrsqrt14ps %1, %0" : "=v"(r) : "v"(s));
-    r = r * (1.5f - (0.5f * s) * (r * r));
-    const Vector below = s * r + eps;
-    asm("vrcp14ps %1, %0" : "=v"(q) : "v"(below));
-    q = q * (2.0f - below * q);
-    return a * q;
-  }
-#endif
-  Vector found;
-  for (long n = 0; n < kWidth; ++n) found[n] = a[n] / (__builtin_sqrtf(s[n]) + eps);
-  return found;
-}
-
 // norm [L] of the gradient before clipping.
 inline void adam(const Step& step, float* norm) {
   const long chunks = chunks_of(step);
@@ -94,15 +75,7 @@ inline void adam(const Step& step, float* norm) {
     const float clip = scale[p.lane], b1 = step.b1, b2 = step.b2, rate = step.learning_rate;
     const float first = 1.0f / step.corrections[2 * p.lane], second = 1.0f / step.corrections[2 * p.lane + 1];
     const float eps = step.eps, eps_root = step.eps_root, c1 = 1.0f - b1, c2 = 1.0f - b2;
-    long i = 0;
-    for (; i + kWidth <= p.end - p.begin; i += kWidth) {
-      const Vector g = load(gradient + i) * clip;
-      const Vector m = c1 * g + b1 * load(mean + i), v = c2 * (g * g) + b2 * load(square + i);
-      store(mean + i, m);
-      store(square + i, v);
-      store(params + i, load(params + i) - over_root(rate * (m * first), v * second + eps_root, eps));
-    }
-    for (; i < p.end - p.begin; ++i) {
+    for (long i = 0; i < p.end - p.begin; ++i) {
       const float g = gradient[i] * clip;
       const float m = c1 * g + b1 * mean[i];
       const float v = c2 * (g * g) + b2 * square[i];
