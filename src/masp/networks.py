@@ -36,7 +36,8 @@ class Cells(NamedTuple):
     bias: Array
     bits: int
     size: int
-    beside: list[Array]  # [B, ...] or [1, ...] features that do not come from it
+    beside: Array | None = None  # [B, ...] features that do not come from it
+    common: Array | None = None  # [...] features that are the same in all rows; the last of all
 
     @property
     def dtype(self) -> Any:
@@ -44,16 +45,21 @@ class Cells(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the features, without those beside."""
+        """Of its own features."""
         batch, height, width, _ = self.numbers.shape
         return batch, (height - self.size + 1) * (width - self.size + 1) * self.kernel.shape[0]
 
 
 def join(x: Array | Cells, beside: Array) -> Array | Cells:
-    """Features [B, ...] and more of them, [B, ...] or, the same for all rows, [1, ...]."""
+    """Features [B, ...] and more of them."""
+    return x._replace(beside=beside) if isinstance(x, Cells) else jnp.concatenate([x, beside], axis=-1)
+
+
+def join_common(x: Array | Cells, common: Array) -> Array | Cells:
+    """Features [B, ...] and, behind them, some that are the same in all rows [...]."""
     if isinstance(x, Cells):
-        return x._replace(beside=[*x.beside, beside])
-    return jnp.concatenate([x, jnp.broadcast_to(beside, (x.shape[0], beside.shape[1]))], axis=-1)
+        return x._replace(common=common)
+    return jnp.concatenate([x, jnp.broadcast_to(common, (x.shape[0], len(common)))], axis=-1)
 
 
 class Linear(nn.Module):
@@ -80,17 +86,15 @@ class Linear(nn.Module):
         )
         inputs = self.patch**2 * x.shape[-1] * max(self.bits, 1)
         if isinstance(x, Cells):
-            inputs += sum(beside.shape[1] for beside in x.beside)
+            inputs += sum(more.shape[-1] for more in (x.beside, x.common) if more is not None)
         kernel = self.param("kernel", around, (self.features, inputs))
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
         if self.hand_over:
-            return Cells(x, kernel, bias, self.bits, self.patch, [])
+            return Cells(x, kernel, bias, self.bits, self.patch)
         if isinstance(x, Cells):
-            y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size) + bias
-            begin = x.shape[1]
-            for beside in x.beside:
-                end = begin + beside.shape[1]
-                y, begin = y + beside @ kernel[:, begin:end].T, end
+            y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size, x.common) + bias
+            if x.beside is not None:
+                y = y + x.beside @ kernel[:, x.shape[1] : x.shape[1] + x.beside.shape[1]].T
             return y
         if self.bits:
             return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
@@ -278,7 +282,7 @@ class QNetwork(nn.Module):
             # Small at the start: entries that all change together must not swamp the state features.
             init = nn.initializers.normal(0.1 / self.num_actions)
             code = nn.Dense(self.embedding, use_bias=False, kernel_init=init, name="embedding")(flat)
-            x = join(x, code[None])
+            x = join_common(x, code)
         advantage = self._head(x, self.num_actions, "advantage")
         if not self.dueling:
             return advantage

@@ -9,10 +9,10 @@ import pytest
 
 from masp.convolution import patches
 from masp.native import cells
-from masp.networks import Cells, QNetwork, _planes, join
+from masp.networks import QNetwork, _planes
 
 CASES = {
-    # batch, height, width, channels, bits of each, kinds of pixels (0: all differ), features, outputs, inputs beside
+    # batch, height, width, channels, bits of each, kinds of pixels (0: all differ), features, outputs, common inputs
     "few planes": (32, 10, 10, 4, 1, 3, 16, 128, 0),
     "few planes, all differ": (40, 6, 5, 7, 1, 0, 16, 16, 5),
     "many planes": (24, 7, 7, 10, 1, 20, 16, 48, 0),
@@ -23,29 +23,36 @@ CASES = {
 
 
 def arrays(name, seed=0):
-    batch, height, width, channels, bits, kinds, features, outputs, beside = CASES[name]
+    batch, height, width, channels, bits, kinds, features, outputs, common = CASES[name]
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, 2**bits, size=(kinds or batch * height * width, channels))
     which = rng.integers(0, len(drawn), size=(batch, height, width)) if kinds else np.arange(len(drawn))
     numbers = drawn[which].reshape(batch, height, width, channels)
     numbers = jnp.asarray(numbers.astype(bool if bits == 1 else np.int32))
-    inputs = (height - 2) * (width - 2) * features + beside
-    shapes = (features, 9 * channels * bits), (features,), (outputs, inputs)
-    return numbers, tuple(jnp.asarray(rng.normal(size=shape) / shape[-1] ** 0.5, jnp.float32) for shape in shapes), bits
+    inputs = (height - 2) * (width - 2) * features + common + (3 if common else 0)  # some take no part
+    shapes = (features, 9 * channels * bits), (features,), (outputs, inputs), (common,)
+    return (
+        numbers,
+        tuple(jnp.asarray(rng.normal(size=shape) / max(shape[-1], 1) ** 0.5, jnp.float32) for shape in shapes),
+        bits,
+    )
 
 
-def plainly(numbers, kernel, bias, weights, bits):
+def plainly(numbers, kernel, bias, weights, common, bits):
     planes = _planes(patches(numbers.astype(jnp.int32), 3), bits, jnp.float32)
     pixels = jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias).reshape(len(numbers), -1)
-    return pixels @ weights[:, : pixels.shape[1]].T
+    return pixels @ weights[:, : pixels.shape[1]].T + weights[:, weights.shape[1] - len(common) :] @ common
 
 
-def ours(numbers, kernel, bias, weights, bits):
-    return cells.hidden(numbers, kernel, bias, weights, bits, 3)
+def ours(numbers, kernel, bias, weights, common, bits):
+    return cells.hidden(numbers, kernel, bias, weights, bits, 3, common)
 
 
 def assert_close(a, b):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5 * float(jnp.abs(y).max())), a, b)
+    def close(x, y):
+        np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5 * max(1.0, float(jnp.abs(y).max(initial=0))))
+
+    jax.tree.map(close, a, b)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -53,7 +60,7 @@ def test_values_and_gradients(instructions, name):
     numbers, weights, bits = arrays(name)
 
     def found(by):
-        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=(0, 1, 2))(*weights)
+        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=(0, 1, 2, 3))(*weights)
 
     assert_close(found(ours), found(plainly))
 
@@ -70,7 +77,7 @@ def test_along_a_direction(instructions, name):
 
 
 @pytest.mark.parametrize("name", ["few planes", "numbers", "one place"])
-@pytest.mark.parametrize("parts", [(0, 1), (2,)])
+@pytest.mark.parametrize("parts", [(0, 1), (2,), (2, 3)])
 def test_twice(kernels, name, parts):
     """Derivatives of derivatives, in some of the weights alone."""
     numbers, weights, bits = arrays(name)
@@ -102,7 +109,7 @@ def test_lanes_are_one_call_each(kernels):
 
     def found(by):
         def one(n, *w):
-            return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=(0, 1, 2))(*w)
+            return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=(0, 1, 2, 3))(*w)
 
         return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, 0, 0, 0))(numbers[0], *weights)
 
@@ -111,14 +118,14 @@ def test_lanes_are_one_call_each(kernels):
 
 def test_the_same_bits_each_time(kernels):
     numbers, weights, bits = arrays("numbers")
-    slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=(0, 1, 2)))
+    slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=(0, 1, 2, 3)))
     first = slopes(*weights)
     assert all(np.array_equal(a, b) for _ in range(20) for a, b in zip(first, slopes(*weights), strict=True))
 
 
 def test_nan_stays(kernels):
-    numbers, (kernel, bias, weights), bits = arrays("few planes")
-    assert np.isnan(ours(numbers, kernel, bias.at[3].set(jnp.nan), weights, bits)).all()
+    numbers, (kernel, bias, *others), bits = arrays("few planes")
+    assert np.isnan(ours(numbers, kernel, bias.at[3].set(jnp.nan), *others, bits)).all()
 
 
 def test_what_fits(kernels):
@@ -129,17 +136,22 @@ def test_what_fits(kernels):
     assert not cells.fits(jnp.zeros((32, 10, 10, 4), jnp.int32), 16, 128, 25, 3), "more planes than a key holds"
 
 
-def test_a_network_hands_over(kernels):
-    """With features beside: as if they had been joined before the layer."""
-    numbers, (kernel, bias, _), bits = arrays("numbers")
-    beside = jnp.asarray(np.random.default_rng(2).normal(size=(len(numbers), 8)), jnp.float32)
-    handed = join(Cells(numbers, kernel, bias, bits, 3, []), beside)
-    assert handed.shape == (len(numbers), 25 * 32)
-    network = QNetwork("planes", 5, 1, 128, True, False, 3)
-    planes = jax.random.bernoulli(jax.random.PRNGKey(0), 0.2, (16, 10, 10, 4))
-    params = network.init(jax.random.PRNGKey(1), planes, jnp.eye(5))
-    together = network.apply(params, planes, jnp.eye(5))
-    # Too few for the kernel: the two layers by themselves.
-    apart = jnp.concatenate([network.apply(params, planes[i : i + 4], jnp.eye(5)) for i in range(0, 16, 4)])
-    assert_close(together, apart)
-    assert "masp_cells" in str(jax.make_jaxpr(lambda x: network.apply(params, x, jnp.eye(5)))(planes))
+@pytest.mark.parametrize("kind", ["planes", "minigrid", "minigrid-mission"])
+def test_a_network_hands_over(kernels, kind):
+    """With an embedding, and features beside in the last: as by the two layers themselves."""
+    network = QNetwork(kind, 5, 1, 128, True, False, 3)
+    shape = {"planes": (16, 10, 10, 4), "minigrid": (16, 7, 7, 4), "minigrid-mission": (16, 7, 7, 5)}[kind]
+    seen = jax.random.randint(jax.random.PRNGKey(0), shape, 0, 2 if kind == "planes" else 4)
+    seen = seen.astype(bool if kind == "planes" else jnp.uint8)
+    similarity = jnp.full((5, 5), 0.3)
+    params = network.init(jax.random.PRNGKey(1), seen, similarity)
+
+    def slopes(parts):
+        def total(params):
+            return sum(jnp.sum(jnp.sin(network.apply(params, part, similarity))) for part in parts)
+
+        return jax.value_and_grad(total)(params)
+
+    # Too few for the kernel, so the two layers by themselves.
+    assert_close(slopes([seen]), slopes([seen[i : i + 4] for i in range(0, 16, 4)]))
+    assert "masp_cells" in str(jax.make_jaxpr(lambda x: network.apply(params, x, similarity))(seen))

@@ -2,9 +2,10 @@
 
 In a batch few patches differ at any one place of the image, and the kernel multiplies those that do: in MinAtar's
 Breakout a seventh of all. The planes are the lowest bits of integers [L, B, H, W, C], the weights of the convolution
-[L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, O, I] for L lanes; inputs past the pixels
-are for whoever else multiplies with the same weights. Its derivative is linear, and the transpose of that is the
-gradient; derivatives of those, which training has no use for, are made of the two layers by themselves.
+[L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, O, I] for L lanes. Its last inputs are
+common [L, E] to all images; those in between are for whoever else multiplies with the same weights. Its derivative is
+linear, and the transpose of that is the gradient; derivatives of those, which training has no use for, are made of the
+two layers by themselves.
 """
 
 from __future__ import annotations
@@ -39,25 +40,28 @@ def fits(numbers: Any, features: int, outputs: int, bits: int, size: int) -> boo
     return bool(whole and small and size**2 <= MOST_TAPS and numbers.shape[0] >= LEAST_BATCH)
 
 
-def hidden(numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int) -> Array:
-    """[B, O] weights times ReLU(bias + planes * kernel), of [B, H, W, C], [F, size * size * C * bits], [F], [O, I]."""
-    operands = (layers.as_numbers(numbers), kernel, bias, weights)
+def hidden(
+    numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int, common: Array | None = None
+) -> Array:
+    """[B, O] weights times (ReLU(bias + planes * kernel), common), of [B, H, W, C], [F, size * size * C * bits], [F],
+    [O, I] and [E]."""
+    operands = (layers.as_numbers(numbers), kernel, bias, weights, jnp.zeros(0) if common is None else common)
     return _hidden.bind(*[x[None] for x in operands], bits=bits, size=size)[0][0]
 
 
-def _apart(numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int) -> Array:
+def _apart(numbers: Array, *weights: Array, bits: int, size: int) -> Array:
     """`hidden` by its two layers, lane by lane."""
 
-    def lane(numbers: Array, kernel: Array, bias: Array, weights: Array) -> Array:
+    def lane(numbers: Array, kernel: Array, bias: Array, weights: Array, common: Array) -> Array:
         pixels = layers.convolve(numbers, kernel, bias, bits, size)
         pixels = pixels.reshape(pixels.shape[0], -1)
-        return linear(pixels, weights[:, : pixels.shape[1]])
+        return linear(pixels, weights[:, : pixels.shape[1]]) + weights[:, weights.shape[1] - len(common) :] @ common
 
-    return jax.vmap(lane)(numbers, kernel, bias, weights)
+    return jax.vmap(lane)(numbers, *weights)
 
 
 def _change_apart(numbers: Any, *weights: Any, **params: Any) -> list[Any]:
-    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), tuple(weights[:3]), tuple(weights[3:]))[1]]
+    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), tuple(weights[:4]), tuple(weights[4:]))[1]]
 
 
 def _gradients_apart(numbers: Any, *weights_and_gradient: Any, **params: Any) -> list[Any]:
@@ -69,8 +73,8 @@ def _out_shape(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits
     return [(*numbers.shape[:2], weights.shape[1])]
 
 
-def _gradient_shapes(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits: int, size: int) -> list[Any]:
-    return [kernel.shape, bias.shape, weights.shape]
+def _gradient_shapes(numbers: Any, *weights_and_gradient: Any, bits: int, size: int) -> list[Any]:
+    return [weights.shape for weights in weights_and_gradient[:4]]
 
 
 def _attributes(bits: int, size: int) -> dict[str, Any]:
@@ -93,13 +97,13 @@ def _hidden_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
 
 
 def _change_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
-    gradients = _to_weights.bind(*operands[:4], concrete(cotangents[0]), **params)
-    wanted = map(ad.is_undefined_primal, operands[4:])
-    return [None] * 4 + [g if w else None for g, w in zip(gradients, wanted, strict=True)]
+    gradients = _to_weights.bind(*operands[:5], concrete(cotangents[0]), **params)
+    wanted = map(ad.is_undefined_primal, operands[5:])
+    return [None] * 5 + [g if w else None for g, w in zip(gradients, wanted, strict=True)]
 
 
 def _to_weights_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
-    return [None] * 4 + _change.bind(*operands[:4], *map(concrete, cotangents), **params)
+    return [None] * 5 + _change.bind(*operands[:5], *map(concrete, cotangents), **params)
 
 
 def _apart_jvp(primitive: Any, function: Any) -> Any:

@@ -41,7 +41,7 @@ def make(
         count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
         folded = [_fold(x, axis, count) for x, axis in zip(operands, axes, strict=True)]
         results = primitive.bind(*folded, **params)
-        return [r.reshape(count, -1, *r.shape[1:]) for r in results], [0] * len(results)
+        return [r.reshape(count, r.shape[0] // count, *r.shape[1:]) for r in results], [0] * len(results)
 
     @cache
     def compiled(params: tuple[tuple[str, Any], ...]) -> Any:
@@ -73,7 +73,7 @@ def _one_by_one(function: Any, operands: Sequence[Any], axes: Sequence[Any]) -> 
 def _fold(x: Any, axis: int | None, count: int) -> Any:
     """[count * L, ...] of lanes [L, ...] with another axis of lanes somewhere, or with none."""
     x = jnp.broadcast_to(x, (count, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-    return x.reshape(-1, *x.shape[2:])
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def zero(tangent: Any) -> bool:

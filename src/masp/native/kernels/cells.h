@@ -1,7 +1,8 @@
 // Planes of zeros and ones through a convolution with ReLU and a linear layer, in one. A batch has few different
 // patches at any one place of the image: those that are the same there are multiplied once, their results added up or,
 // on the way back, their gradients added before they are multiplied. Features and outputs are whole vectors of every
-// instruction set; the linear weights are [L, outputs, inputs], inputs past those of the pixels take no part.
+// instruction set; the linear weights are [L, outputs, inputs], of which the last multiply what all images have in
+// common; inputs between those and the pixels take no part.
 
 constexpr long kMostTaps = 64;            // of a patch; as in cells.py
 constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
@@ -361,10 +362,36 @@ inline void gate(long numbers, float* features, float* changes) {
   }
 }
 
-// out [L, B, O] = weights times ReLU(bias + planes * kernel); with a change of them, the change of that: `changed` are
-// kernel, bias and weights, or null.
+// to [O] += the last columns of the weights of a lane times what is common.
+inline void add_common(const Hidden& h, long lane, const float* weights, const float* common, float* to) {
+  for (long o = 0; o < h.outputs; ++o) {
+    const float* row = weights + (lane * h.outputs + o + 1) * h.inputs - h.common;
+    for (long e = 0; e < h.common; ++e) to[o] += row[e] * common[lane * h.common + e];
+  }
+}
+
+// And back, from the gradient [B, O] of a lane.
+inline void send_common(const Hidden& h, long lane, const float* weights, const float* common, const float* gradient,
+                        float* to_weights, float* to_common) {
+  const long B = h.planes.batch, O = h.outputs, E = h.common, unused = h.inputs - h.planes.pixels() * h.planes.features - E;
+  float* sent = to_common + lane * E;
+  for (long e = 0; e < E; ++e) sent[e] = 0.0f;
+  for (long o = 0; o < O; ++o) {
+    float sum = 0.0f;
+    for (long b = 0; b < B; ++b) sum += gradient[(lane * B + b) * O + o];
+    const long last = (lane * O + o + 1) * h.inputs - E;
+    for (long i = last - unused; i < last; ++i) to_weights[i] = 0.0f;
+    for (long e = 0; e < E; ++e) {
+      to_weights[last + e] = sum * common[lane * E + e];
+      sent[e] += sum * weights[last + e];
+    }
+  }
+}
+
+// out [L, B, O] = weights times ReLU(bias + planes * kernel) and what is common [L, E]; with a change of them, the change
+// of that: `changed` are kernel, bias, weights and common, or null.
 inline void cells(const Hidden& h, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                  const float* const* changed, float* out) {
+                  const float* common, const float* const* changed, float* out) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, partial = B * O;
   const Prepared ready = prepare(h, numbers, kernel, changed == nullptr ? nullptr : changed[0]);
@@ -406,14 +433,21 @@ inline void cells(const Hidden& h, const void* numbers, const float* kernel, con
   each(c.lanes, [=](long lane) {
     float* total = sums + lane * kShares * partial;
     add_shares(total, partial);
-    for (long i = 0; i < partial; i += kWidth) store(out + lane * partial + i, load(total + i));
+    float* same = total + partial;  // of another share, which has done its work
+    for (long o = 0; o < O; ++o) same[o] = 0.0f;
+    add_common(h, lane, changed == nullptr ? weights : changed[2], common, same);
+    if (changed != nullptr) add_common(h, lane, weights, changed[3], same);
+    for (long b = 0; b < B; ++b)
+      for (long o = 0; o < O; o += kWidth)
+        store(out + lane * partial + b * O + o, load(total + b * O + o) + load(same + o));
   });
 }
 
-// Gradients of kernel [L, F, depth], bias [L, F] and weights [L, O, inputs], from that of the outputs [L, B, O].
+// Gradients of kernel [L, F, depth], bias [L, F], weights [L, O, inputs] and what is common [L, E], from that of the
+// outputs [L, B, O].
 inline void cells_back(const Hidden& h, const void* numbers, const float* kernel, const float* bias,
-                       const float* weights, const float* gradient, float* to_kernel, float* to_bias,
-                       float* to_weights) {
+                       const float* weights, const float* common, const float* gradient, float* to_kernel,
+                       float* to_bias, float* to_weights, float* to_common) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, depth = c.depth();
   const Prepared ready = prepare(h, numbers, kernel, nullptr);
@@ -457,7 +491,6 @@ inline void cells_back(const Hidden& h, const void* numbers, const float* kernel
     for (long i = 0; i < depth * F; i += kWidth) store(rows + i, Vector{});
     send_kinds(c, kinds, total, rows);
     unpack_by_depth(c, rows, F, to_kernel + lane * F * depth);
-    for (long o = 0; o < O; ++o)
-      for (long i = c.pixels() * F; i < h.inputs; ++i) to_weights[(lane * O + o) * h.inputs + i] = 0.0f;
+    send_common(h, lane, weights, common, gradient, to_weights, to_common);
   });
 }

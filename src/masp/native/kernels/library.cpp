@@ -48,10 +48,10 @@ Bits planes(const CallFrame* frame, long features) {
   return {n[0], n[1], n[2], n[3], n[4], whole(frame, "bits"), whole(frame, "size"), features, bytes};
 }
 
-// Of calls with (numbers, kernel, bias, weights).
+// Of calls with (numbers, kernel, bias, weights, common).
 Hidden hidden(const CallFrame* frame) {
   const int64_t* weights = shape(frame, 3);
-  return {planes(frame, shape(frame, 1)[1]), weights[1], weights[2]};
+  return {planes(frame, shape(frame, 1)[1]), weights[1], weights[2], shape(frame, 4)[1]};
 }
 
 Weights weights(const CallFrame* frame) {
@@ -190,23 +190,24 @@ void* masp_bits_to_kernel(CallFrame* frame) {
   return nullptr;
 }
 
-// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, O, I]) -> [L, B, O]; with changes of kernel,
-// bias and weights, the change of that
+// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, O, I], common [L, E]) -> [L, B, O]; with
+// changes of the four weights, the change of that
 void* masp_cells(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const bool change = frame->arguments.size > 4;
-  const float* changed[] = {change ? argument(frame, 4) : nullptr, change ? argument(frame, 5) : nullptr,
-                            change ? argument(frame, 6) : nullptr};
+  const bool change = frame->arguments.size > 5;
+  const float* changed[4] = {};
+  for (int i = 0; change && i < 4; ++i) changed[i] = argument(frame, 5 + i);
   kernels().cells(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
-                  change ? changed : nullptr, result(frame, 0));
+                  argument(frame, 4), change ? changed : nullptr, result(frame, 0));
   return nullptr;
 }
 
-// (numbers, kernel, bias, weights, gradient [L, B, O]) -> kernel, bias, weights
+// (numbers, kernel, bias, weights, common, gradient [L, B, O]) -> kernel, bias, weights, common
 void* masp_cells_back(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   kernels().cells_back(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
-                       argument(frame, 4), result(frame, 0), result(frame, 1), result(frame, 2));
+                       argument(frame, 4), argument(frame, 5), result(frame, 0), result(frame, 1), result(frame, 2),
+                       result(frame, 3));
   return nullptr;
 }
 

@@ -67,10 +67,11 @@ struct Bits {
   long depth() const { return size * size * planes(); }
 };
 
-// A linear layer [L, outputs, inputs] behind the pixels of a convolution.
+// A linear layer [L, outputs, inputs] behind the pixels of a convolution; its last `common` inputs are the same numbers
+// for all images of a lane.
 struct Hidden {
   Bits planes;
-  long outputs, inputs;
+  long outputs, inputs, common;
 };
 
 struct Leaf {
@@ -108,9 +109,10 @@ struct Kernels {
   void (*bits_to_kernel)(const Bits&, const void* numbers, const float* pixels, const float* gate, float* kernel,
                          float* bias);
   void (*cells)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                const float* const* changed, float* out);
+                const float* common, const float* const* changed, float* out);
   void (*cells_back)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                     const float* gradient, float* to_kernel, float* to_bias, float* to_weights);
+                     const float* common, const float* gradient, float* to_kernel, float* to_bias, float* to_weights,
+                     float* to_common);
 };
 
 // 0 plain, 1 AVX2, 2 AVX-512: the best that this processor has, up to a limit that tests set to reach all kernels.
