@@ -111,7 +111,7 @@ def test_lanes_are_one_call_each(kernels):
         def one(n, *w):
             return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=(0, 1, 2, 3))(*w)
 
-        return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, 0, 0, 0))(numbers[0], *weights)
+        return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, 0, 0, 0, 0))(numbers[0], *weights)
 
     assert_close(found(ours), found(plainly))
 
