@@ -28,8 +28,8 @@ from masp.replay import Transition
 SHARPNESS = 5.0
 """Actions whose outcomes differ by as much as outcomes vary are alike by exp(-5)."""
 LEAST_SHARE = 0.01
-"""Of an outcome that counts as predicted. Where rewards are mostly noise the share is a few hundredths, its estimate
-often below 0, and what is known of the order of actions would be lost each time."""
+"""Of an outcome that counts as predicted. Where rewards are mostly noise the share is a few hundredths; were its
+estimate 0 for a while, what is known of the order of actions would be forgotten (docs/does-it-work.md)."""
 STATES = 16
 """Of a batch that the penalty looks at: a matrix of all pairs for each of them is most of what this costs."""
 SLOWEST = 1e-3

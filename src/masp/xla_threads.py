@@ -2,7 +2,7 @@
 
 It starts the small operations of a program on all of them, and handing over takes longer than most of these operations.
 Where our kernels run, which see to the cores themselves, one thread is quicker: an update of MinAtar took a sixth less
-time (docs/performance-small.md). For Atari it is a tenth: two kernels at a time share the cores with less order.
+time (docs/performance-small.md), one of Atari about a twelfth (docs/performance.md).
 """
 
 from __future__ import annotations

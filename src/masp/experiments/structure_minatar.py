@@ -57,7 +57,7 @@ EXPERIMENT = Experiment(
     cells=cells,
     notes={
         "smoke": NOTES["smoke"],
-        "laptop": NOTES["laptop"] + "; each control at the best of three weights on other seeds",
+        "laptop": NOTES["laptop"] + "; each control at the best of three weights (for exploring four) on other seeds",
         "paper": "the same, five games, 30 seeds",
     },
 )
