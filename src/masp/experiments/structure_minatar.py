@@ -7,13 +7,14 @@ from typing import Any
 
 from masp.experiments.controls import COMPARED
 from masp.experiments.experiment import Cell, Experiment, Scale, credited
-from masp.experiments.games import comparison
+from masp.experiments.games import K, comparison
 from masp.experiments.minatar_settings import NOTES, TITLES
 from masp.experiments.minatar_settings import setting as minatar
 
 WEIGHTS = (0.01, 0.03, 0.1)
 FRAMES = 100_000
 EXPLORING_WEIGHTS = (0.001, 0.003, 0.01, 0.03)
+MANY = 1024
 FIRST_FRESH_SEED = 40
 """`defaults-minatar` has 20 to 29."""
 
@@ -27,12 +28,14 @@ def cells(scale: Scale) -> list[Cell]:
     # The macros are those of `minatar`, mined from an agent that trained for as long as there.
     swept: dict[str, Any] = {"weights": WEIGHTS, "judged": "run", "seeds": seeds}
     found = comparison(dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, **swept))
-    return found + [credited(cell) for cell in found if cell.column == "macros"] + _exploring(seeds)
+    found += [credited(cell) for cell in found if cell.column == "macros"]
+    found += _exploring("Space Invaders, for exploring", "Space Invaders", K, seeds)
+    return found + _exploring(f"Breakout, {MANY} for exploring", "Breakout", MANY, seeds)
 
 
-def _exploring(seeds: tuple[int, ...]) -> list[Cell]:
-    """The preset's way with macros, where it makes a difference; on seeds that nothing was settled on."""
-    game = "Space Invaders"
+def _exploring(row: str, game: str, k: int, seeds: tuple[int, ...]) -> list[Cell]:
+    """The preset's way with macros: where it makes a difference, and with many of them; on seeds that nothing was
+    settled on."""
     setting = minatar("laptop", (game,), None)
     fresh = tuple(FIRST_FRESH_SEED + seed for seed in seeds)
     wanted = dataclasses.replace(setting, frames=FRAMES, play_frames=setting.frames, seeds=fresh)
@@ -41,16 +44,16 @@ def _exploring(seeds: tuple[int, ...]) -> list[Cell]:
     for column in COMPARED:
         if column in ("rainbow", "macros"):
             control = column if column == "rainbow" else f"{column} as it comes"
-            trial = wanted.trial(game, control, wanted.macros(game))
+            trial = wanted.trial(game, control, wanted.macros(game, k))
         else:
-            trial = swept.trial(game, f"{column} as it comes", wanted.macros(game))
-        found.append(Cell((f"{game}, for exploring",), column, trial))
+            trial = swept.trial(game, f"{column} as it comes", wanted.macros(game, k))
+        found.append(Cell((row,), column, trial))
     return found
 
 
 EXPERIMENT = Experiment(
     name="structure-minatar",
-    title="MinAtar, 32 mined macros, each control at its best weight",
+    title="MinAtar, 32 and 1024 mined macros, each control at its best weight",
     measure="return",
     judged="run",
     row_names=("game",),
