@@ -162,7 +162,7 @@ def test_minigrid_planes():
     for plane in range(planes):
         weights = jnp.zeros((32, 3, 3, planes)).at[0, 1, 1, plane].set(1.0)
         params["MiniGridTorso_0"]["SmallTorso_0"]["Linear_0"]["kernel"] = weights.reshape(32, -1)
-        params["advantage_hidden"]["kernel"] = jnp.zeros((4, 32)).at[0, 0].set(1.0)
+        params["advantage_hidden"]["kernel"] = jnp.zeros((32, 4)).at[0, 0].set(1.0)
         params["advantage_out"]["kernel"] = jnp.zeros((2, 4)).at[0, 0].set(1.0)
         on[plane] = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0].tolist()
     assert {p for p, (blank, _) in on.items() if blank} == {0, 11, 17, 21}

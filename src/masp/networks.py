@@ -77,6 +77,8 @@ class Linear(nn.Module):
     """Planes that each integer of x holds as its lowest bits, for our kernel, which applies ReLU, too; 0: x is it."""
     hand_over: bool = False
     """Leave it to the layer behind."""
+    inputs_first: bool = False
+    """Weights are [inputs, outputs], as the layer behind `Cells` has them."""
 
     @nn.compact
     def __call__(self, x: Any) -> Any:
@@ -87,15 +89,22 @@ class Linear(nn.Module):
         inputs = self.patch**2 * x.shape[-1] * max(self.bits, 1)
         if isinstance(x, Cells):
             inputs += sum(more.shape[-1] for more in (x.beside, x.common) if more is not None)
-        kernel = self.param("kernel", around, (self.features, inputs))
+
+        def kernel_of(key: Array) -> Array:
+            kernel = around(key, (self.features, inputs))
+            return kernel.T if self.inputs_first else kernel
+
+        kernel = self.param("kernel", kernel_of)
         bias = self.param("bias", nn.initializers.zeros_init(), (self.features,))
         if self.hand_over:
             return Cells(x, kernel, bias, self.bits, self.patch)
         if isinstance(x, Cells):
             y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size, x.common) + bias
             if x.beside is not None:
-                y = y + x.beside @ kernel[:, x.shape[1] : x.shape[1] + x.beside.shape[1]].T
+                y = y + x.beside @ kernel[x.shape[1] : x.shape[1] + x.beside.shape[1]]
             return y
+        if self.inputs_first:
+            return x @ kernel + bias
         if self.bits:
             return native_bits.convolve(x, kernel, bias, self.bits, self.patch)
         if self.patch > 1 and native.usable(x, kernel):
@@ -313,6 +322,7 @@ class QNetwork(nn.Module):
             x = nn.relu(NoisyDense(self.hidden, name=f"{name}_hidden")(x))
             x = NoisyDense(width, start, name=f"{name}_out")(x)
         else:
-            x = nn.relu(Linear(self.hidden, name=f"{name}_hidden")(x))
+            cells = self.observation_kind not in ("vector", "image")
+            x = nn.relu(Linear(self.hidden, inputs_first=cells, name=f"{name}_hidden")(x))
             x = Linear(width, start, name=f"{name}_out")(x)
         return x.reshape(x.shape[0], outputs, self.num_atoms)

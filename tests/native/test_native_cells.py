@@ -30,7 +30,7 @@ def arrays(name, seed=0):
     numbers = drawn[which].reshape(batch, height, width, channels)
     numbers = jnp.asarray(numbers.astype(bool if bits == 1 else np.int32))
     inputs = (height - 2) * (width - 2) * features + common + (3 if common else 0)  # some take no part
-    shapes = (features, 9 * channels * bits), (features,), (outputs, inputs), (common,)
+    shapes = (features, 9 * channels * bits), (features,), (inputs, outputs), (common,)
     return (
         numbers,
         tuple(jnp.asarray(rng.normal(size=shape) / max(shape[-1], 1) ** 0.5, jnp.float32) for shape in shapes),
@@ -41,7 +41,7 @@ def arrays(name, seed=0):
 def plainly(numbers, kernel, bias, weights, common, bits):
     planes = _planes(patches(numbers.astype(jnp.int32), 3), bits, jnp.float32)
     pixels = jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias).reshape(len(numbers), -1)
-    return pixels @ weights[:, : pixels.shape[1]].T + weights[:, weights.shape[1] - len(common) :] @ common
+    return pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
 
 
 def ours(numbers, kernel, bias, weights, common, bits):

@@ -2,10 +2,10 @@
 
 In a batch few patches differ at any one place of the image, and the kernel multiplies those that do: in MinAtar's
 Breakout a seventh of all. The planes are the lowest bits of integers [L, B, H, W, C], the weights of the convolution
-[L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, O, I] for L lanes. Its last inputs are
-common [L, E] to all images; those in between are for whoever else multiplies with the same weights. Its derivative is
-linear, and the transpose of that is the gradient; derivatives of those, which training has no use for, are made of the
-two layers by themselves.
+[L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, I, O] for L lanes: the weights of a place
+lie together. Its last inputs are common [L, E] to all images; those in between are for whoever else multiplies with the
+same weights. Its derivative is linear, and the transpose of that is the gradient; derivatives of those, which training
+has no use for, are made of the two layers by themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from jax.interpreters import ad
 
 from masp.native import bits as layers
 from masp.native.library import call
-from masp.native.linear import linear
 from masp.native.primitive import concrete, make, zero
 
 WHOLE = 16
@@ -43,8 +42,8 @@ def fits(numbers: Any, features: int, outputs: int, bits: int, size: int) -> boo
 def hidden(
     numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int, common: Array | None = None
 ) -> Array:
-    """[B, O] weights times (ReLU(bias + planes * kernel), common), of [B, H, W, C], [F, size * size * C * bits], [F],
-    [O, I] and [E]."""
+    """[B, O] (ReLU(bias + planes * kernel), common) times weights, of [B, H, W, C], [F, size * size * C * bits], [F],
+    [I, O] and [E]."""
     operands = (layers.as_numbers(numbers), kernel, bias, weights, jnp.zeros(0) if common is None else common)
     return _hidden.bind(*[x[None] for x in operands], bits=bits, size=size)[0][0]
 
@@ -55,7 +54,7 @@ def _apart(numbers: Array, *weights: Array, bits: int, size: int) -> Array:
     def lane(numbers: Array, kernel: Array, bias: Array, weights: Array, common: Array) -> Array:
         pixels = layers.convolve(numbers, kernel, bias, bits, size)
         pixels = pixels.reshape(pixels.shape[0], -1)
-        return linear(pixels, weights[:, : pixels.shape[1]]) + weights[:, weights.shape[1] - len(common) :] @ common
+        return pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
 
     return jax.vmap(lane)(numbers, *weights)
 
@@ -70,7 +69,7 @@ def _gradients_apart(numbers: Any, *weights_and_gradient: Any, **params: Any) ->
 
 
 def _out_shape(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits: int, size: int) -> list[Any]:
-    return [(*numbers.shape[:2], weights.shape[1])]
+    return [(*numbers.shape[:2], weights.shape[2])]
 
 
 def _gradient_shapes(numbers: Any, *weights_and_gradient: Any, bits: int, size: int) -> list[Any]:

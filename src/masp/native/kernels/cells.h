@@ -1,8 +1,8 @@
 // Planes of zeros and ones through a convolution with ReLU and a linear layer, in one. A batch has few different
 // patches at any one place of the image: those that are the same there are multiplied once, their results added up or,
 // on the way back, their gradients added before they are multiplied. Features and outputs are whole vectors of every
-// instruction set; the linear weights are [L, outputs, inputs], of which the last multiply what all images have in
-// common; inputs between those and the pixels take no part.
+// instruction set; the linear weights are [L, inputs, outputs], of which the last multiply what all images have in common;
+// inputs between those and the pixels take no part.
 
 constexpr long kMostTaps = 64;            // of a patch; as in cells.py
 constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
@@ -15,14 +15,18 @@ struct Kinds {
   long width;                   // bits of a number, if all numbers of a patch are one exact key; 0: keys are hashes
 };
 
+inline bool in_eight_bytes(const Bits& c) { return c.bytes && c.bits == 1 && c.channels <= 8; }
+
+// The lowest bits of the bytes of a pixel, side by side; eight bytes are read.
+inline unsigned long planes_of_bytes(const Bits& c, const unsigned char* numbers, long pixel) {
+  unsigned long eight;
+  __builtin_memcpy(&eight, numbers + pixel * c.channels, 8);
+  return ((eight & 0x0101010101010101ul) * 0x0102040810204080ul >> 56) & ((1ul << c.channels) - 1);
+}
+
 // The planes of a pixel as bits; `last` pixels may not be read past their end.
 inline unsigned long planes_of(const Bits& c, const void* numbers, long pixel, bool last) {
-  if (c.bytes && c.bits == 1 && c.channels <= 8 && !last) {  // the lowest bits of eight bytes, side by side
-    unsigned long eight;
-    __builtin_memcpy(&eight, static_cast<const unsigned char*>(numbers) + pixel * c.channels, 8);
-    const unsigned long found = (eight & 0x0101010101010101ul) * 0x0102040810204080ul >> 56;
-    return found & ((1ul << c.channels) - 1);
-  }
+  if (in_eight_bytes(c) && !last) return planes_of_bytes(c, static_cast<const unsigned char*>(numbers), pixel);
   const unsigned used = c.bits == 32 ? ~0u : (1u << c.bits) - 1;
   const unsigned char* bytes = static_cast<const unsigned char*>(numbers) + pixel * c.channels;
   const unsigned* words = static_cast<const unsigned*>(numbers) + pixel * c.channels;
@@ -53,10 +57,14 @@ inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* ro
   if (c.planes() <= 7 && c.planes() * taps <= 64) {  // a pixel is its own number
     const long count = 1L << c.planes();
     for (long kind = 0; kind < count; ++kind) planes[kind] = kind;
-    for (long b = 0; b < c.batch; ++b) {
-      const long first = lane * pixels + b * area;
-      for (long at = 0; at < area; ++at)
-        of[at * c.batch + b] = static_cast<unsigned short>(planes_of(c, numbers, first + at, first + at >= end));
+    const long sure = in_eight_bytes(c) ? c.batch - 1 : 0;  // images of which eight bytes can be read anywhere
+    const unsigned char* bytes = static_cast<const unsigned char*>(numbers);
+    for (long at = 0; at < area; ++at) {
+      const long first = lane * pixels + at;
+      unsigned short* to = of + at * c.batch;
+      for (long b = 0; b < sure; ++b) to[b] = static_cast<unsigned short>(planes_of_bytes(c, bytes, first + b * area));
+      for (long b = sure; b < c.batch; ++b)
+        to[b] = static_cast<unsigned short>(planes_of(c, numbers, first + b * area, first + b * area >= end));
     }
     return {of, planes, count, c.planes()};
   }
@@ -254,30 +262,23 @@ inline void add_shares(float* total, long size) {
   }
 }
 
-// Where in the weights [L, O, inputs] those of a share begin.
-inline long first_weight(const Hidden& h, const Share& share) {
-  return share.lane * h.outputs * h.inputs + share.begin * h.planes.features;
-}
-
-// [places * F, O] of the weights [O, inputs] of some places.
-inline void transpose_places(const Hidden& h, const float* weights, long places, float* to) {
-  for (long o = 0; o < h.outputs; o += kWidth)
-    for (long f = 0; f < places * h.planes.features; f += kWidth)
-      transpose_square(weights + o * h.inputs + f, h.inputs, to + f * h.outputs + o, h.outputs);
+// The weights [F, O] of one place, in [L, inputs, O].
+inline long weights_of(const Hidden& h, long lane, long place) {
+  return (lane * h.inputs + place * h.planes.features) * h.outputs;
 }
 
 // The product with M rows at a time, as wide as registers allow.
-template <long M>
+template <long M, bool kStep1>
 inline void multiply_wide(long count, const Left& left, Right right, long vectors, float* to, long stride, bool add) {
   if constexpr (M > 1) {
-    if (count < M) return multiply_wide<M - 1>(count, left, right, vectors, to, stride, add);
+    if (count < M) return multiply_wide<M - 1, kStep1>(count, left, right, vectors, to, stride, add);
   }
-  constexpr long kWide = kTotal / kFew;
+  constexpr long kWide = 8 * M <= kTotal ? 8 : 4;
   long n = 0;
   for (; n + kWide <= vectors; n += kWide)
-    multiply_rows<M, kWide, true>(left, {right.data + n * kWidth, right.stride}, to + n * kWidth, stride, add);
+    multiply_rows<M, kWide, kStep1>(left, {right.data + n * kWidth, right.stride}, to + n * kWidth, stride, add);
   for (; n < vectors; ++n)
-    multiply_rows<M, 1, true>(left, {right.data + n * kWidth, right.stride}, to + n * kWidth, stride, add);
+    multiply_rows<M, 1, kStep1>(left, {right.data + n * kWidth, right.stride}, to + n * kWidth, stride, add);
 }
 
 // to [count, O] = (or +=) features [count, F] times weights [F, O].
@@ -288,40 +289,32 @@ inline void multiply_features(const Hidden& h, long count, const float* features
     const long rows = least(kFew, count - k);
     Left left = {{}, 1, 0, F, 1};
     for (long m = 0; m < rows; ++m) left.rows[m] = features + (k + m) * F;
-    multiply_wide<kFew>(rows, left, {weights, O}, O / kWidth, to + k * O, O, add);
+    multiply_wide<kFew, true>(rows, left, {weights, O}, O / kWidth, to + k * O, O, add);
   }
 }
 
-// to [M, a vector], rows `apart`: rows of `left` [M, depth] times `right` [depth, a vector], rows `stride`.
-template <long M>
-inline void multiply_narrow(long count, const float* left, long depth, const float* right, long stride, float* to,
-                            long apart) {
-  if constexpr (M > 1) {
-    if (count < M) return multiply_narrow<M - 1>(count, left, depth, right, stride, to, apart);
+// to [F, O]: the sums over patches of features [count, F] times gradients [count, O].
+inline void multiply_outer(const Hidden& h, long count, const float* features, const float* gradients, float* to) {
+  const long F = h.planes.features, O = h.outputs;
+  for (long f = 0; f < F; f += kFew) {
+    const long rows = least(kFew, F - f);
+    Left left = {{}, 1, 0, count, F};
+    for (long m = 0; m < rows; ++m) left.rows[m] = features + f + m;
+    multiply_wide<kFew, false>(rows, left, {gradients, O}, O / kWidth, to + f * O, O, false);
   }
-  constexpr long kAtOnce = 4;  // sums of a row, so that none waits for the one before
-  Vector sum[M][kAtOnce] = {};
-  for (long d = 0; d < depth; d += kAtOnce)
-    for (long i = 0; i < kAtOnce; ++i) {
-      const Vector column = load(right + (d + i) * stride);
-      for (long m = 0; m < M; ++m) sum[m][i] += left[m * depth + d + i] * column;
-    }
-  for (long m = 0; m < M; ++m) store(to + m * apart, (sum[m][0] + sum[m][1]) + (sum[m][2] + sum[m][3]));
 }
 
-// to [O, F], rows `stride`: the sums over patches of gradients [count, O] times features [count, F].
-inline void multiply_outer(const Hidden& h, long count, const float* gradients, const float* features, float* to,
-                           long stride) {
-  constexpr long kTall = kTotal > 16 ? 16 : 8;
+// to [count, F]: gradients [count, O] times weights [F, O].
+inline void multiply_back(const Hidden& h, long count, const float* gradients, const float* weights, float* to) {
   const long F = h.planes.features, O = h.outputs;
   for (long f = 0; f < F; f += kWidth)
-    for (long o = 0; o < O; o += kTall) {
-      Vector sum[kTall] = {};
-      for (long k = 0; k < count; ++k) {
-        const Vector column = load(features + k * F + f);
-        for (long m = 0; m < kTall; ++m) sum[m] += gradients[k * O + o + m] * column;
+    for (long k = 0; k < count; ++k) {
+      Vector products[kWidth] = {};
+      for (long o = 0; o < O; o += kWidth) {
+        const Vector gradient = load(gradients + k * O + o);
+        for (long i = 0; i < kWidth; ++i) products[i] += gradient * load(weights + (f + i) * O + o);
       }
-      for (long m = 0; m < kTall; ++m) store(to + (o + m) * stride + f, sum[m]);
+      store(to + k * F + f, sums_of(products));
     }
 }
 
@@ -362,29 +355,32 @@ inline void gate(long numbers, float* features, float* changes) {
   }
 }
 
-// to [O] += the last columns of the weights of a lane times what is common.
+// to [O] += what is common times the last rows of the weights of a lane.
 inline void add_common(const Hidden& h, long lane, const float* weights, const float* common, float* to) {
-  for (long o = 0; o < h.outputs; ++o) {
-    const float* row = weights + (lane * h.outputs + o + 1) * h.inputs - h.common;
-    for (long e = 0; e < h.common; ++e) to[o] += row[e] * common[lane * h.common + e];
-  }
+  const float* last = weights + ((lane + 1) * h.inputs - h.common) * h.outputs;
+  for (long e = 0; e < h.common; ++e)
+    for (long o = 0; o < h.outputs; ++o) to[o] += last[e * h.outputs + o] * common[lane * h.common + e];
 }
 
 // And back, from the gradient [B, O] of a lane.
 inline void send_common(const Hidden& h, long lane, const float* weights, const float* common, const float* gradient,
                         float* to_weights, float* to_common) {
-  const long B = h.planes.batch, O = h.outputs, E = h.common, unused = h.inputs - h.planes.pixels() * h.planes.features - E;
-  float* sent = to_common + lane * E;
-  for (long e = 0; e < E; ++e) sent[e] = 0.0f;
-  for (long o = 0; o < O; ++o) {
-    float sum = 0.0f;
-    for (long b = 0; b < B; ++b) sum += gradient[(lane * B + b) * O + o];
-    const long last = (lane * O + o + 1) * h.inputs - E;
-    for (long i = last - unused; i < last; ++i) to_weights[i] = 0.0f;
-    for (long e = 0; e < E; ++e) {
-      to_weights[last + e] = sum * common[lane * E + e];
-      sent[e] += sum * weights[last + e];
+  const long O = h.outputs, E = h.common, used = h.planes.pixels() * h.planes.features;
+  float* to = to_weights + lane * h.inputs * O;
+  for (long i = used * O; i < (h.inputs - E) * O; ++i) to[i] = 0.0f;
+  if (E == 0) return;
+  float* sum = scratch(kTile, O);
+  for (long o = 0; o < O; ++o) sum[o] = 0.0f;
+  for (long b = 0; b < h.planes.batch; ++b)
+    for (long o = 0; o < O; ++o) sum[o] += gradient[(lane * h.planes.batch + b) * O + o];
+  for (long e = 0; e < E; ++e) {
+    const long row = (h.inputs - E + e) * O;
+    float sent = 0.0f;
+    for (long o = 0; o < O; ++o) {
+      to[row + o] = sum[o] * common[lane * E + e];
+      sent += sum[o] * weights[lane * h.inputs * O + row + o];
     }
+    to_common[lane * E + e] = sent;
   }
 }
 
@@ -403,23 +399,20 @@ inline void cells(const Hidden& h, const void* numbers, const float* kernel, con
     float* whole_numbers = scratch(kOnes, patches_room(c) + share.count * B);
     Patches patches = patches_in(c, whole_numbers);
     int* chosen = reinterpret_cast<int*>(whole_numbers + patches_room(c));  // [places, B]
-    float* transposed = scratch(kTile, 2 * share.count * F * O + 2 * B * F + share.count * B * O);
-    float *transposed_change = transposed + share.count * F * O, *features = transposed_change + share.count * F * O;
+    float* features = scratch(kTile, 2 * B * F + share.count * B * O);
     float *changes = changed == nullptr ? nullptr : features + B * F, *made = features + 2 * B * F;
-    transpose_places(h, weights + first_weight(h, share), share.count, transposed);
-    if (changed != nullptr)
-      transpose_places(h, changed[2] + first_weight(h, share), share.count, transposed_change);
     long count = 0;
     for (long p = 0; p < share.count; ++p) {
-      find_patches(c, kinds, share.begin + p, &patches);
-      convolve_patches(c, kinds, share.begin + p, patches, kernel_sums, bias + share.lane * F, features);
+      const long place = share.begin + p, there = weights_of(h, share.lane, place);
+      find_patches(c, kinds, place, &patches);
+      convolve_patches(c, kinds, place, patches, kernel_sums, bias + share.lane * F, features);
       if (changed != nullptr)
-        convolve_patches(c, kinds, share.begin + p, patches, ready.change + share.lane * ready.size,
+        convolve_patches(c, kinds, place, patches, ready.change + share.lane * ready.size,
                          changed[1] + share.lane * F, changes);
       gate(patches.count * F, features, changes);
-      const float *there = transposed + p * F * O, *change_there = transposed_change + p * F * O;
-      multiply_features(h, patches.count, features, changed == nullptr ? there : change_there, made + count * O, false);
-      if (changed != nullptr) multiply_features(h, patches.count, changes, there, made + count * O, true);
+      const float* factor = changed == nullptr ? weights : changed[2];
+      multiply_features(h, patches.count, features, factor + there, made + count * O, false);
+      if (changed != nullptr) multiply_features(h, patches.count, changes, weights + there, made + count * O, true);
       for (long b = 0; b < B; ++b) chosen[p * B + b] = static_cast<int>(count + patches.of[b]);
       count += patches.count;
     }
@@ -443,7 +436,7 @@ inline void cells(const Hidden& h, const void* numbers, const float* kernel, con
   });
 }
 
-// Gradients of kernel [L, F, depth], bias [L, F], weights [L, O, inputs] and what is common [L, E], from that of the
+// Gradients of kernel [L, F, depth], bias [L, F], weights [L, inputs, O] and what is common [L, E], from that of the
 // outputs [L, B, O].
 inline void cells_back(const Hidden& h, const void* numbers, const float* kernel, const float* bias,
                        const float* weights, const float* common, const float* gradient, float* to_kernel,
@@ -456,32 +449,21 @@ inline void cells_back(const Hidden& h, const void* numbers, const float* kernel
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
     const Kinds& kinds = ready.kinds[share.lane];
-    const long wide = share.count * F, apart = wide + 16;  // at a power of two, rows would fall on the same few places
     Patches patches = patches_in(c, scratch(kOnes, patches_room(c)));
-    float* there = scratch(kTile, 2 * O * apart + 2 * B * F + B * O);  // the weights, side by side
-    float *to = there + O * apart, *features = to + O * apart, *sent = features + B * F, *summed = sent + B * F;
-    float* to_kinds = sums + chunk * partial;
+    float* features = scratch(kTile, 2 * B * F + B * O);
+    float *sent = features + B * F, *summed = sent + B * F, *to_kinds = sums + chunk * partial;
     for (long i = 0; i < partial; i += kWidth) store(to_kinds + i, Vector{});
-    for (long o = 0; o < O; ++o)
-      for (long i = 0; i < wide; i += kWidth)
-        store(there + o * apart + i, load(weights + first_weight(h, share) + o * h.inputs + i));
     for (long p = 0; p < share.count; ++p) {
-      const long place = share.begin + p;
+      const long place = share.begin + p, there = weights_of(h, share.lane, place);
       find_patches(c, kinds, place, &patches);
       convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, bias + share.lane * F,
                        features);
       sum_patches(c, patches, gradient + share.lane * B * O, O, summed);
-      for (long f = 0; f < F; f += kWidth)
-        for (long k = 0; k < patches.count; k += kFew)
-          multiply_narrow<kFew>(least(kFew, patches.count - k), summed + k * O, O, there + p * F + f, apart,
-                                sent + k * F + f, F);
+      multiply_back(h, patches.count, summed, weights + there, sent);
       gate(patches.count * F, features, sent);
-      multiply_outer(h, patches.count, summed, features, to + p * F, apart);
+      multiply_outer(h, patches.count, features, summed, to_weights + there);
       send_patches(c, kinds, place, patches, sent, to_kinds);
     }
-    for (long o = 0; o < O; ++o)
-      for (long i = 0; i < wide; i += kWidth)
-        store(to_weights + first_weight(h, share) + o * h.inputs + i, load(to + o * apart + i));
   });
   each(c.lanes, [=](long lane) {
     float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F);

@@ -51,7 +51,7 @@ Bits planes(const CallFrame* frame, long features) {
 // Of calls with (numbers, kernel, bias, weights, common).
 Hidden hidden(const CallFrame* frame) {
   const int64_t* weights = shape(frame, 3);
-  return {planes(frame, shape(frame, 1)[1]), weights[1], weights[2], shape(frame, 4)[1]};
+  return {planes(frame, shape(frame, 1)[1]), weights[2], weights[1], shape(frame, 4)[1]};
 }
 
 Weights weights(const CallFrame* frame) {
@@ -190,7 +190,7 @@ void* masp_bits_to_kernel(CallFrame* frame) {
   return nullptr;
 }
 
-// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, O, I], common [L, E]) -> [L, B, O]; with
+// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, I, O], common [L, E]) -> [L, B, O]; with
 // changes of the four weights, the change of that
 void* masp_cells(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;

@@ -67,7 +67,7 @@ struct Bits {
   long depth() const { return size * size * planes(); }
 };
 
-// A linear layer [L, outputs, inputs] behind the pixels of a convolution; its last `common` inputs are the same numbers
+// A linear layer [L, inputs, outputs] behind the pixels of a convolution; its last `common` inputs are the same numbers
 // for all images of a lane.
 struct Hidden {
   Bits planes;

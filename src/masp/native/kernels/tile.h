@@ -138,6 +138,35 @@ inline void swap_blocks(Vector* square) {
 }
 #endif
 
+// Each number of the result is the sum of the numbers in one of the vectors, which do not outlive it.
+#ifndef __clang__
+template <long H>
+inline Vector halved(Vector* vectors) {
+  Places upper = {}, lower = {};  // as in `swap_blocks`
+  for (int n = 0; n < kWidth; ++n) {
+    upper[n] = n & H ? kWidth + n - static_cast<int>(H) : n;
+    lower[n] = n & H ? kWidth + n : n + static_cast<int>(H);
+  }
+  for (long i = 0; i < H; ++i) {
+    const Vector a = vectors[i], b = vectors[i + H];
+    vectors[i] = __builtin_shuffle(a, b, upper) + __builtin_shuffle(a, b, lower);
+  }
+  if constexpr (H > 1) return halved<H / 2>(vectors);
+  return vectors[0];
+}
+#endif
+
+inline Vector sums_of(Vector* vectors) {
+#ifndef __clang__
+  return halved<kWidth / 2>(vectors);
+#else
+  Vector total = {};
+  for (long i = 0; i < kWidth; ++i)
+    for (long n = 0; n < kWidth; ++n) total[i] += vectors[i][n];
+  return total;
+#endif
+}
+
 // to[c * to_stride + r] = from[r * from_stride + c] for a square of kWidth x kWidth numbers.
 inline void transpose_square(const float* from, long from_stride, float* to, long to_stride) {
 #ifndef __clang__
