@@ -1,19 +1,44 @@
 // Clipping by global norm and one step of Adam, in place: gradient, moments and parameters are read once, after one
 // pass over the gradient for its norm.
 
-constexpr long kPiece = 1 << 14;  // numbers per chunk
+constexpr long kPiece = 1 << 14;  // numbers per chunk, about
 
+inline long numbers_of(const Step& step) {
+  long found = 0;
+  for (long i = 0; i < step.leaves; ++i) found += step.leaf[i].size;
+  return found;
+}
+
+// Of each lane; an even number, so that two cores have the same to do.
+inline long chunks_of(const Step& step) {
+  const long numbers = numbers_of(step);
+  return numbers < kPiece ? 1 : rounded_up(numbers / kPiece, 2);
+}
+
+// Some numbers of a lane, of one leaf.
 struct Piece {
-  long leaf, lane, begin, end;
+  const Leaf& leaf;
+  long lane, at, count;  // `at` counts from the first lane's first
 };
 
-inline long pieces_of(const Leaf& leaf) { return (leaf.size + kPiece - 1) / kPiece; }
-
-inline Piece piece(const Step& step, long chunk) {
-  long leaf = 0;
-  while (chunk >= step.lanes * pieces_of(step.leaf[leaf])) chunk -= step.lanes * pieces_of(step.leaf[leaf++]);
-  const long pieces = pieces_of(step.leaf[leaf]), begin = chunk % pieces * kPiece;
-  return {leaf, chunk / pieces, begin, least(begin + kPiece, step.leaf[leaf].size)};
+// body(piece) of all numbers; parts [L, chunks] get the sums of what it returns. The leaves of a lane are one row of
+// numbers, cut into equal chunks: leaf by leaf, small ones would leave one core more of the large ones than the other.
+template <class Body>
+inline void each_piece(const Step& step, float* parts, Body body) {
+  const long chunks = chunks_of(step), numbers = numbers_of(step);
+  each(step.lanes * chunks, [=, &step](long chunk) {
+    const long lane = chunk / chunks, begin = chunk % chunks * numbers / chunks;
+    const long end = (chunk % chunks + 1) * numbers / chunks;
+    float part = 0.0f;
+    for (long i = 0, first = 0; i < step.leaves; first += step.leaf[i++].size) {
+      const Leaf& leaf = step.leaf[i];
+      // Whole vectors, so that they lie as the leaf does.
+      const auto inside = [&](long n) { return n <= first ? 0 : least(rounded_up(n - first, 16), leaf.size); };
+      const long from = inside(begin), to = inside(end);
+      if (from < to) part += body(Piece{leaf, lane, lane * leaf.size + from, to - from});
+    }
+    parts[chunk] = part;
+  });
 }
 
 inline float sum_of_squares(const float* x, long count) {
@@ -29,31 +54,21 @@ inline float sum_of_squares(const float* x, long count) {
   return total;
 }
 
-inline long chunks_of(const Step& step) {
-  long chunks = 0;
-  for (long i = 0; i < step.leaves; ++i) chunks += step.lanes * pieces_of(step.leaf[i]);
-  return chunks;
-}
-
 // [L] the sums of what every chunk came to, each in the same order whatever the load.
 template <class To>
-inline void by_lane(const Step& step, long chunks, const float* parts, To to) {
+inline void by_lane(const Step& step, const float* parts, To to) {
+  const long chunks = chunks_of(step);
   for (long lane = 0; lane < step.lanes; ++lane) {
     double total = 0.0;
-    for (long chunk = 0; chunk < chunks; ++chunk)
-      if (step.lanes == 1 || piece(step, chunk).lane == lane) total += parts[chunk];
+    for (long chunk = 0; chunk < chunks; ++chunk) total += parts[lane * chunks + chunk];
     to(lane, total);
   }
 }
 
 // norm [L] of the gradient, and the factor [L] that clipping multiplies it by.
-inline void norms(const Step& step, long chunks, float* parts, float* norm, float* scale) {
-  each(chunks, [=, &step](long chunk) {
-    const Piece p = piece(step, chunk);
-    const Leaf& leaf = step.leaf[p.leaf];
-    parts[chunk] = sum_of_squares(leaf.gradient + p.lane * leaf.size + p.begin, p.end - p.begin);
-  });
-  by_lane(step, chunks, parts, [=, &step](long lane, double total) {
+inline void norms(const Step& step, float* parts, float* norm, float* scale) {
+  each_piece(step, parts, [](const Piece& p) { return sum_of_squares(p.leaf.gradient + p.at, p.count); });
+  by_lane(step, parts, [=, &step](long lane, double total) {
     norm[lane] = static_cast<float>(__builtin_sqrt(total));
     const bool clipped = step.max_norm > 0.0f && !(norm[lane] <= step.max_norm);  // NaN stays NaN
     scale[lane] = clipped ? step.max_norm / norm[lane] : 1.0f;
@@ -62,20 +77,16 @@ inline void norms(const Step& step, long chunks, float* parts, float* norm, floa
 
 // norm [L] of the gradient before clipping.
 inline void adam(const Step& step, float* norm) {
-  const long chunks = chunks_of(step);
-  float* parts = scratch(kPacked, chunks + step.lanes);
-  float* scale = parts + chunks;
-  norms(step, chunks, parts, norm, scale);
-  each(chunks, [=, &step](long chunk) {
-    const Piece p = piece(step, chunk);
-    const Leaf& leaf = step.leaf[p.leaf];
-    const long at = p.lane * leaf.size + p.begin;
-    const float* gradient = leaf.gradient + at;
-    float *mean = leaf.mean + at, *square = leaf.square + at, *params = leaf.params + at;
+  float* parts = scratch(kPacked, step.lanes * (chunks_of(step) + 1));
+  float* scale = parts + step.lanes * chunks_of(step);
+  norms(step, parts, norm, scale);
+  each_piece(step, parts, [=, &step](const Piece& p) {
+    const float* gradient = p.leaf.gradient + p.at;
+    float *mean = p.leaf.mean + p.at, *square = p.leaf.square + p.at, *params = p.leaf.params + p.at;
     const float clip = scale[p.lane], b1 = step.b1, b2 = step.b2, rate = step.learning_rate;
     const float first = 1.0f / step.corrections[2 * p.lane], second = 1.0f / step.corrections[2 * p.lane + 1];
     const float eps = step.eps, eps_root = step.eps_root, c1 = 1.0f - b1, c2 = 1.0f - b2;
-    for (long i = 0; i < p.end - p.begin; ++i) {
+    for (long i = 0; i < p.count; ++i) {
       const float g = gradient[i] * clip;
       const float m = c1 * g + b1 * mean[i];
       const float v = c2 * (g * g) + b2 * square[i];
@@ -83,5 +94,6 @@ inline void adam(const Step& step, float* norm) {
       square[i] = v;
       params[i] -= rate * (m * first) / (__builtin_sqrtf(v * second + eps_root) + eps);
     }
+    return 0.0f;
   });
 }

@@ -2,17 +2,14 @@
 // the cotangent, which the result replaces; the moments are those before the step, and stay.
 
 inline void adam_back(const Step& step) {
-  const long chunks = chunks_of(step);
+  const long chunks = step.lanes * chunks_of(step);
   float* parts = scratch(kPacked, chunks + 3 * step.lanes);
   float *scale = parts + chunks, *norm = scale + step.lanes, *along = norm + step.lanes;
-  norms(step, chunks, parts, norm, scale);
+  norms(step, parts, norm, scale);
   // Through Adam, number by number; and how far the result goes along the gradient.
-  each(chunks, [=, &step](long chunk) {
-    const Piece p = piece(step, chunk);
-    const Leaf& leaf = step.leaf[p.leaf];
-    const long at = p.lane * leaf.size + p.begin;
-    const float *gradient = leaf.gradient + at, *mean = leaf.mean + at, *square = leaf.square + at;
-    float* cotangent = leaf.params + at;
+  each_piece(step, parts, [=, &step](const Piece& p) {
+    const float *gradient = p.leaf.gradient + p.at, *mean = p.leaf.mean + p.at, *square = p.leaf.square + p.at;
+    float* cotangent = p.leaf.params + p.at;
     const float clip = scale[p.lane], b1 = step.b1, b2 = step.b2, rate = step.learning_rate;
     const float first = 1.0f / step.corrections[2 * p.lane], second = 1.0f / step.corrections[2 * p.lane + 1];
     const float eps = step.eps, eps_root = step.eps_root, c1 = 1.0f - b1, c2 = 1.0f - b2;
@@ -27,26 +24,23 @@ inline void adam_back(const Step& step) {
       return cotangent[i] = -rate * slope * cotangent[i];
     };
     long i = 0;
-    for (; i + kSums <= p.end - p.begin; i += kSums)
+    for (; i + kSums <= p.count; i += kSums)
       for (long n = 0; n < kSums; ++n) sums[n] += one(i + n) * gradient[i + n];
-    for (; i < p.end - p.begin; ++i) sums[0] += one(i) * gradient[i];
+    for (; i < p.count; ++i) sums[0] += one(i) * gradient[i];
     float total = 0.0f;
     for (long n = 0; n < kSums; ++n) total += sums[n];
-    parts[chunk] = total;
+    return total;
   });
-  by_lane(step, chunks, parts, [=](long lane, double total) { along[lane] = static_cast<float>(total); });
+  by_lane(step, parts, [=](long lane, double total) { along[lane] = static_cast<float>(total); });
   bool clipped = false;
   for (long lane = 0; lane < step.lanes; ++lane) clipped = clipped || scale[lane] != 1.0f;
   if (!clipped) return;
   // Through clipping: a clipped gradient keeps its length.
-  each(chunks, [=, &step](long chunk) {
-    const Piece p = piece(step, chunk);
-    const Leaf& leaf = step.leaf[p.leaf];
-    if (scale[p.lane] == 1.0f) return;
-    const long at = p.lane * leaf.size + p.begin;
-    const float* gradient = leaf.gradient + at;
-    float* to = leaf.params + at;
+  each_piece(step, parts, [=](const Piece& p) {
     const float clip = scale[p.lane], back = along[p.lane] / norm[p.lane] / norm[p.lane];
-    for (long i = 0; i < p.end - p.begin; ++i) to[i] = clip * (to[i] - back * gradient[i]);
+    const float* gradient = p.leaf.gradient + p.at;
+    float* to = p.leaf.params + p.at;
+    for (long i = 0; i < p.count && clip != 1.0f; ++i) to[i] = clip * (to[i] - back * gradient[i]);
+    return 0.0f;
   });
 }
