@@ -113,21 +113,35 @@ def sample(
     importance_exponent: Array | float,
 ) -> Sample:
     """Draw a batch in proportion to the priorities; the weights undo the bias, as far as the exponent says."""
-    num_ticks, num_envs = state.age.shape
     leaf = priorities.sample(state.tree, key, batch_size)
-    row, env = leaf // num_envs, leaf % num_envs
-    following = (row + state.span[row, env]) % num_ticks
+    transition = _windows(state, leaf, observation_shape, stack)
+    if isinstance(importance_exponent, float) and importance_exponent == 0:
+        return Sample(transition, jnp.ones(batch_size), leaf)
     priority = state.tree[0][leaf]
     # w = (count * P)^-b / max w: the count and the total cancel, the rarest row of the batch has weight 1.
     weight = (priority / jnp.min(priority)) ** -importance_exponent
-    transition = Transition(
-        s_tm1=stacked(state, row, env, observation_shape, stack),
+    return Sample(transition, weight, leaf)
+
+
+def _windows(state: ReplayState, leaf: Array, shape: tuple[int, ...], stack: int) -> Transition:
+    """The windows that start at rows `leaf` [B]."""
+    if native.usable(state.reward, state.discount):
+        ring = (state.observations, state.age, state.action, state.reward, state.discount, state.span)
+        found = native_sampling.drawn(*ring, leaf, stack, shape[-1])
+        whole = (leaf.shape[0], *shape[:-1], stack * shape[-1])
+        return Transition(
+            found.s_tm1.reshape(whole), found.action, found.reward, found.discount, found.s_t.reshape(whole)
+        )
+    num_ticks, num_envs = state.age.shape
+    row, env = leaf // num_envs, leaf % num_envs
+    following = (row + state.span[row, env]) % num_ticks
+    return Transition(
+        s_tm1=stacked(state, row, env, shape, stack),
         a_tm1=state.action[row, env],
         r_t=state.reward[row, env],
         discount_t=state.discount[row, env],
-        s_t=stacked(state, following, env, observation_shape, stack),
+        s_t=stacked(state, following, env, shape, stack),
     )
-    return Sample(transition, weight, leaf)
 
 
 def reprioritise(state: ReplayState, leaf: Array, loss: Array, exponent: float) -> ReplayState:

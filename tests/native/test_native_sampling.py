@@ -93,3 +93,34 @@ def test_frames(kernels, monkeypatch, stack, channels, dtype):
     monkeypatch.setenv("MASP_NATIVE", "0")
     jax.tree.map(np.testing.assert_array_equal, ours, drawn())
     assert ours[0].dtype == dtype
+
+
+@pytest.mark.parametrize("stack, channels", [(1, 5), (3, 2), (4, 1)])
+def test_windows(kernels, monkeypatch, stack, channels):
+    """Frames, action, reward and discount, of one ring and of several."""
+    shape = (6, 4, channels)
+
+    def ring(seed):
+        rng = np.random.default_rng(seed)
+        state = replay.init(11, 4, shape, np.dtype(np.uint8))
+        return state._replace(
+            observations=jnp.asarray(rng.integers(0, 200, state.observations.shape), jnp.uint8),
+            age=jnp.asarray(rng.integers(0, 4, state.age.shape), jnp.uint8),
+            action=jnp.asarray(rng.integers(0, 9, state.age.shape), jnp.int32),
+            reward=jnp.asarray(rng.normal(size=state.age.shape), jnp.float32),
+            discount=jnp.asarray(rng.normal(size=state.age.shape), jnp.float32),
+            span=jnp.asarray(rng.integers(0, 11, state.age.shape), jnp.int32),
+        )
+
+    states = [ring(0), ring(1)]
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    leaf = jnp.asarray(np.random.default_rng(2).integers(0, 44, (2, 50)), jnp.int32)
+
+    def drawn():
+        one = replay._windows(states[1], leaf[0], shape, stack)
+        return one, jax.vmap(lambda state, leaf: replay._windows(state, leaf, shape, stack))(together, leaf)
+
+    assert "masp_drawn" in str(jax.make_jaxpr(lambda leaf: replay._windows(states[0], leaf, shape, stack))(leaf[0]))
+    ours = drawn()
+    monkeypatch.setenv("MASP_NATIVE", "0")
+    jax.tree.map(np.testing.assert_array_equal, ours, drawn())

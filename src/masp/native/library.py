@@ -36,6 +36,7 @@ TARGETS = (
     "masp_threefry",
     "masp_find",
     "masp_stacked",
+    "masp_drawn",
 )
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 

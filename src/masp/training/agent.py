@@ -225,18 +225,19 @@ class Agent:
     def learn(self, state: AgentState) -> AgentState:
         """The updates of one iteration."""
 
-        def update(_: Array, state: AgentState) -> AgentState:
-            return self._update(state)
+        def keys_of(number: Array) -> Array:
+            return jax.random.split(jax.random.fold_in(state.keys.learn, number), 3 + self.credits_inside)
 
-        return jax.lax.fori_loop(0, self.config.updates_per_iteration, update, state)
+        count = self.config.updates_per_iteration
+        # All at once, because each draw by itself is several operations, however small.
+        keys = jax.vmap(keys_of)(state.learner.updates + jnp.arange(count))
+        return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
 
-    def _update(self, state: AgentState) -> AgentState:
+    def _update(self, state: AgentState, keys: Array) -> AgentState:
         """Sample, learn, reprioritise."""
-        key = jax.random.fold_in(state.keys.learn, state.learner.updates)
-        inner = self.credits_inside
-        key_sample, key_held_out, key_update, *key_inside = jax.random.split(key, 3 + inner)
+        key_sample, key_held_out, key_update, *key_inside = keys
         sample = self._sample(state, key_sample)
-        inside = self._inside(state, sample, key_inside[0]) if inner else None
+        inside = self._inside(state, sample, key_inside[0]) if key_inside else None
         learner, losses, metrics = self.learner.update(
             state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside
         )

@@ -3,26 +3,28 @@
 #include <cstring>
 
 #include "ffi.h"
+#include "pool.h"
 
 namespace masp {
 namespace {
 
 constexpr int64_t kBranching = 32;  // as in priorities.py
 
-// The child [0, 32) at which the running sum of its family first exceeds `mass`, which becomes what is left of it.
+const int32_t* integers(const CallFrame* frame, int i) { return static_cast<int32_t*>(frame->arguments.at[i]->data); }
+unsigned char* bytes(const CallFrame* frame, int i) { return static_cast<unsigned char*>(frame->results.at[i]->data); }
+
+// The child [0, 32) at which the running sum of its family first exceeds `mass`, which becomes what is left of it. It
+// looks at all of them, because leaving early is a branch that no processor foresees.
 int64_t child_of(const float* family, float* mass) {
-  float end = 0.0f, before = 0.0f;
-  int64_t last = 0;
-  for (int64_t i = 0; i < kBranching; ++i) {
-    const float next = end + family[i];
-    if (family[i] > 0.0f) {
-      last = i, before = end;
-      if (next > *mass) break;  // rounding may leave it at the very end: then the last child with any priority is meant
-    }
-    end = next;
-  }
+  float ends[kBranching], end = 0.0f;
+  for (int64_t i = 0; i < kBranching; ++i) ends[i] = end += family[i];
+  int64_t child = 0;
+  for (int64_t i = 0; i < kBranching; ++i) child += !(ends[i] > *mass);
+  if (child == kBranching)  // rounding left it at the very end: the last child with any priority is meant
+    for (--child; child > 0 && !(family[child] > 0.0f);) --child;
+  const float before = child > 0 ? ends[child - 1] : 0.0f;
   *mass = *mass > before ? *mass - before : 0.0f;
-  return last;
+  return child;
 }
 
 // Four frames of single bytes side by side, as Atari has them, each in the place of a byte of `mask`; where that is 0
@@ -33,6 +35,54 @@ void interleave(const unsigned char* const* from, uint32_t mask, int64_t count, 
   for (int64_t i = 0; i < count; ++i)
     four[i] = (a[i] | b[i] << 8 | c[i] << 16 | static_cast<uint32_t>(d[i]) << 24) & mask;
 }
+
+// A ring of rows [L, T, N], each a frame of `size` bytes; what is drawn are its newest `stack` frames, newest last,
+// interleaved in pieces of a few bytes, zeros before the episode.
+struct Ring {
+  const unsigned char *frames, *age;
+  int64_t ticks, envs, size, stack, piece;
+
+  Ring(const CallFrame* call, int first, int64_t stack, int64_t piece) : stack(stack), piece(piece) {
+    frames = static_cast<const unsigned char*>(call->arguments.at[first]->data);
+    age = static_cast<const unsigned char*>(call->arguments.at[first + 1]->data);
+    const int64_t* shape = masp::shape(call, first);
+    ticks = shape[1], envs = shape[2], size = shape[3] * whole(call, "bytes");
+  }
+
+  int64_t at(int64_t lane, int64_t row, int64_t env) const { return (lane * ticks + row) * envs + env; }
+
+  void fetch(int64_t lane, int64_t row, int64_t env) const {
+    const unsigned char* frame = frames + at(lane, row, env) * size;
+    for (int64_t i = 0; i < least_of(size, 1024); i += 64) __builtin_prefetch(frame + i);
+  }
+
+  void draw(int64_t lane, int64_t row, int64_t env, unsigned char* to) const {
+    const int64_t known = age[at(lane, row, env)], cells = size / piece;
+    const auto frame_of = [&](int64_t back) { return frames + at(lane, (row + ticks - back) % ticks, env) * size; };
+    if (stack == 4 && piece == 1) {
+      const unsigned char* from[] = {frame_of(3), frame_of(2), frame_of(1), frame_of(0)};
+      uint32_t mask = 0;
+      for (int64_t n = 0; n < 4; ++n) mask |= 3 - n <= known ? 255u << 8 * n : 0u;
+      interleave(from, mask, cells, to);
+      return;
+    }
+    if (stack == 1) {
+      std::memcpy(to, frame_of(0), size);
+      return;
+    }
+    for (int64_t s = 0; s < stack; ++s, to += piece) {
+      const int64_t back = stack - 1 - s;
+      const unsigned char* from = frame_of(back);
+      for (int64_t cell = 0; cell < cells; ++cell, from += piece) {
+        if (back <= known) std::memcpy(to + cell * stack * piece, from, piece);
+        else std::memset(to + cell * stack * piece, 0, piece);
+      }
+    }
+  }
+
+ private:
+  static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+};
 
 }  // namespace
 }  // namespace masp
@@ -46,55 +96,54 @@ void* masp_find(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   const int64_t lanes = shape(frame, 0)[0], batch = shape(frame, 0)[1];
   int32_t* leaf = static_cast<int32_t*>(frame->results.at[0]->data);
-  for (int64_t i = 0; i < lanes * batch; ++i) {
-    float mass = argument(frame, 0)[i];
-    int64_t index = 0;
-    for (int64_t level = frame->arguments.size - 1; level > 0; --level) {
-      const int64_t size = shape(frame, static_cast<int>(level))[1];
-      const float* sums = argument(frame, static_cast<int>(level)) + i / batch * size;
-      index = index * kBranching + child_of(sums + index * kBranching, &mass);
+  float* left = scratch(kPacked, lanes * batch);
+  for (int64_t i = 0; i < lanes * batch; ++i) left[i] = argument(frame, 0)[i], leaf[i] = 0;
+  for (int64_t level = frame->arguments.size - 1; level > 0; --level) {  // all of a level, so that none waits for another
+    const int64_t size = shape(frame, static_cast<int>(level))[1];
+    for (int64_t i = 0; i < lanes * batch; ++i) {
+      const float* family = argument(frame, static_cast<int>(level)) + i / batch * size + leaf[i] * kBranching;
+      leaf[i] = static_cast<int32_t>(leaf[i] * kBranching + child_of(family, left + i));
     }
-    leaf[i] = static_cast<int32_t>(index);
   }
   return nullptr;
 }
 
-// (observations [L, T, N, D], age [L, T, N] bytes, row and env [L, B]) -> [L, B, D / channels, stack, channels]: the
-// newest `stack` frames of each row, newest last, zeros before the episode.
+// (observations [L, T, N, D], age [L, T, N] bytes, row and env [L, B]) -> [L, B, D / channels, stack, channels] frames
 void* masp_stacked(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const int64_t *ring = shape(frame, 0), *out = result_shape(frame, 0);
-  const int64_t ticks = ring[1], envs = ring[2], batch = out[1], cells = out[2], stack = out[3];
-  const int64_t bytes = whole(frame, "bytes"), piece = out[4] * bytes, size = ring[3] * bytes;
-  const auto data = [&](int i) { return static_cast<const unsigned char*>(frame->arguments.at[i]->data); };
-  const auto *row = reinterpret_cast<const int32_t*>(data(2)), *env = reinterpret_cast<const int32_t*>(data(3));
-  unsigned char* to = static_cast<unsigned char*>(frame->results.at[0]->data);
-  for (int64_t i = 0; i < ring[0] * batch; ++i) {
-    const int64_t lane = i / batch * ticks * envs;
-    const int64_t known = data(1)[lane + row[i] * envs + env[i]];
-    const auto frame_of = [&](int64_t back) {
-      return data(0) + (lane + (row[i] + ticks - back) % ticks * envs + env[i]) * size;
-    };
-    unsigned char* place = to + i * stack * size;
-    if (stack == 4 && piece == 1) {
-      const unsigned char* from[] = {frame_of(3), frame_of(2), frame_of(1), frame_of(0)};
-      uint32_t mask = 0;
-      for (int64_t n = 0; n < 4; ++n) mask |= 3 - n <= known ? 255u << 8 * n : 0u;
-      interleave(from, mask, cells, place);
-      continue;
-    }
-    if (stack == 1) {
-      std::memcpy(place, frame_of(0), size);
-      continue;
-    }
-    for (int64_t s = 0; s < stack; ++s, place += piece) {
-      const int64_t back = stack - 1 - s;
-      const unsigned char* from = frame_of(back);
-      for (int64_t cell = 0; cell < cells; ++cell, from += piece) {
-        if (back <= known) std::memcpy(place + cell * stack * piece, from, piece);
-        else std::memset(place + cell * stack * piece, 0, piece);
-      }
-    }
+  const int64_t* out = result_shape(frame, 0);
+  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "bytes"));
+  const auto *row = integers(frame, 2), *env = integers(frame, 3);
+  unsigned char* to = bytes(frame, 0);
+  for (int64_t i = 0; i < out[0] * out[1]; ++i)
+    ring.draw(i / out[1], row[i], env[i], to + i * ring.stack * ring.size);
+  return nullptr;
+}
+
+// (observations [L, T, N, D], age bytes, action, reward, discount, span [L, T, N], leaf [L, B]) -> frames of the row of
+// each leaf and of the row its window ends at, [L, B, D / channels, stack, channels] both; its action, reward, discount
+void* masp_drawn(CallFrame* frame) {
+  if (answered_version(frame)) return nullptr;
+  const int64_t* out = result_shape(frame, 0);
+  const int64_t batch = out[1], count = out[0] * batch;
+  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "bytes"));
+  const int32_t *span = integers(frame, 5), *leaf = integers(frame, 6);
+  const auto row = [&](int64_t i) { return leaf[i] / ring.envs; };
+  const auto env = [&](int64_t i) { return leaf[i] % ring.envs; };
+  for (int64_t i = 0; i < count; ++i) ring.fetch(i / batch, row(i), env(i));
+  int32_t* following = reinterpret_cast<int32_t*>(scratch(kPacked, count));
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = ring.at(i / batch, row(i), env(i));
+    following[i] = static_cast<int32_t>((row(i) + span[at]) % ring.ticks);
+    ring.fetch(i / batch, following[i], env(i));
+    static_cast<int32_t*>(frame->results.at[2]->data)[i] = integers(frame, 2)[at];
+    result(frame, 3)[i] = argument(frame, 3)[at];
+    result(frame, 4)[i] = argument(frame, 4)[at];
+  }
+  const int64_t size = ring.stack * ring.size;
+  for (int64_t i = 0; i < count; ++i) {
+    ring.draw(i / batch, row(i), env(i), bytes(frame, 0) + i * size);
+    ring.draw(i / batch, following[i], env(i), bytes(frame, 1) + i * size);
   }
   return nullptr;
 }
