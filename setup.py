@@ -11,9 +11,7 @@ FOLDER = Path("src/masp/native/kernels")
 
 kernels = Extension(
     "masp.native._kernels",
-    sources=[
-        str(FOLDER / name) for name in ("instructions.cpp", "library.cpp", "pool.cpp", "random.cpp", "sampling.cpp")
-    ],
+    sources=[str(source) for source in sorted(FOLDER.glob("*.cpp"))],
     depends=[str(header) for header in sorted(FOLDER.glob("*.h"))],
     language="c++",
     extra_compile_args=["-std=c++17", "-O3", "-fno-math-errno"],

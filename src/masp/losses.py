@@ -24,6 +24,17 @@ def expected_values(outputs: Array, support: Array, pushed: bool = False) -> Arr
     return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
 
 
+FEW = 64
+"""Actions up to which XLA is quicker to look at all than to gather one and to scatter its gradient."""
+
+
+def _chosen(values: Array, action: Array) -> Array:
+    """[] the value [A] of an action."""
+    if len(values) > FEW:
+        return values[action]
+    return jnp.sum(jnp.where(jnp.arange(len(values)) == action, values, 0))
+
+
 def td_loss(
     outputs_tm1: Array,
     a_tm1: Array,
@@ -42,9 +53,8 @@ def td_loss(
       support: [atoms] values of the atoms; one atom means scalar values and Huber's loss.
     """
     if support.shape[0] == 1:
-        td = rlax.double_q_learning(
-            outputs_tm1[:, 0], a_tm1, r_t, discount_t, target_outputs_t[:, 0], selector_t, stop_target_gradients=True
-        )
+        q_t = jax.lax.stop_gradient(_chosen(target_outputs_t[:, 0], jnp.argmax(selector_t)))
+        td = r_t + discount_t * q_t - _chosen(outputs_tm1[:, 0], a_tm1)
         return rlax.huber_loss(td, 1.0)
     return rlax.categorical_double_q_learning(
         support, outputs_tm1, a_tm1, r_t, discount_t, support, target_outputs_t, selector_t, stop_target_gradients=True

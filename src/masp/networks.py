@@ -79,10 +79,17 @@ class Linear(nn.Module):
     """Leave it to the layer behind."""
     inputs_first: bool = False
     """Weights are [inputs, outputs], as the layer behind `Cells` has them."""
+    rectified: bool = False
+    """With ReLU behind."""
 
-    @nn.compact
     def __call__(self, x: Any) -> Any:
         """[B, features] of [B, ...] or of `Cells`."""
+        alone = isinstance(x, Cells) and x.beside is None  # then our kernel applies ReLU
+        y = self._product(x, rectified=self.rectified and alone)
+        return nn.relu(y) if self.rectified and not alone else y
+
+    @nn.compact
+    def _product(self, x: Any, rectified: bool) -> Any:
         around = nn.initializers.variance_scaling(
             self.initial_scale**2, "fan_in", "truncated_normal", in_axis=-1, out_axis=-2
         )
@@ -99,7 +106,8 @@ class Linear(nn.Module):
         if self.hand_over:
             return Cells(x, kernel, bias, self.bits, self.patch)
         if isinstance(x, Cells):
-            y = native_cells.hidden(x.numbers, x.kernel, x.bias, kernel, x.bits, x.size, x.common) + bias
+            given = (x.numbers, x.kernel, x.bias, kernel, bias)
+            y = native_cells.hidden(*given, x.bits, x.size, x.common, rectified)
             if x.beside is not None:
                 y = y + x.beside @ kernel[x.shape[1] : x.shape[1] + x.beside.shape[1]]
             return y
@@ -323,6 +331,6 @@ class QNetwork(nn.Module):
             x = NoisyDense(width, start, name=f"{name}_out")(x)
         else:
             cells = self.observation_kind not in ("vector", "image")
-            x = nn.relu(Linear(self.hidden, inputs_first=cells, name=f"{name}_hidden")(x))
+            x = Linear(self.hidden, inputs_first=cells, rectified=True, name=f"{name}_hidden")(x)
             x = Linear(width, start, name=f"{name}_out")(x)
         return x.reshape(x.shape[0], outputs, self.num_atoms)

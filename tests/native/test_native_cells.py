@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +24,9 @@ CASES = {
 }
 
 
+ALL = tuple(range(cells.WEIGHTS))
+
+
 def arrays(name, seed=0):
     batch, height, width, channels, bits, kinds, features, outputs, common = CASES[name]
     rng = np.random.default_rng(seed)
@@ -30,7 +35,7 @@ def arrays(name, seed=0):
     numbers = drawn[which].reshape(batch, height, width, channels)
     numbers = jnp.asarray(numbers.astype(bool if bits == 1 else np.int32))
     inputs = (height - 2) * (width - 2) * features + common + (3 if common else 0)  # some take no part
-    shapes = (features, 9 * channels * bits), (features,), (inputs, outputs), (common,)
+    shapes = (features, 9 * channels * bits), (features,), (inputs, outputs), (common,), (outputs,)
     return (
         numbers,
         tuple(jnp.asarray(rng.normal(size=shape) / max(shape[-1], 1) ** 0.5, jnp.float32) for shape in shapes),
@@ -38,14 +43,15 @@ def arrays(name, seed=0):
     )
 
 
-def plainly(numbers, kernel, bias, weights, common, bits):
+def plainly(numbers, kernel, bias, weights, common, offset, bits, rectified=True):
     planes = _planes(patches(numbers.astype(jnp.int32), 3), bits, jnp.float32)
     pixels = jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias).reshape(len(numbers), -1)
-    return pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
+    made = offset + pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
+    return jax.nn.relu(made) if rectified else made
 
 
-def ours(numbers, kernel, bias, weights, common, bits):
-    return cells.hidden(numbers, kernel, bias, weights, bits, 3, common)
+def ours(numbers, kernel, bias, weights, common, offset, bits, rectified=True):
+    return cells.hidden(numbers, kernel, bias, weights, offset, bits, 3, common, rectified)
 
 
 def assert_close(a, b):
@@ -55,29 +61,31 @@ def assert_close(a, b):
     jax.tree.map(close, a, b)
 
 
+@pytest.mark.parametrize("rectified", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients(instructions, name):
+def test_values_and_gradients(instructions, name, rectified):
     numbers, weights, bits = arrays(name)
 
     def found(by):
-        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=(0, 1, 2, 3))(*weights)
+        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits, rectified))), argnums=ALL)(*weights)
 
     assert_close(found(ours), found(plainly))
 
 
+@pytest.mark.parametrize("rectified", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_along_a_direction(instructions, name):
+def test_along_a_direction(instructions, name, rectified):
     numbers, weights, bits = arrays(name)
     towards = arrays(name, seed=1)[1]
 
     def found(by):
-        return jax.jvp(lambda *w: by(numbers, *w, bits), weights, towards)
+        return jax.jvp(lambda *w: by(numbers, *w, bits, rectified), weights, towards)
 
     assert_close(found(ours), found(plainly))
 
 
 @pytest.mark.parametrize("name", ["few planes", "numbers", "one place"])
-@pytest.mark.parametrize("parts", [(0, 1), (2,), (2, 3)])
+@pytest.mark.parametrize("parts", [(0, 1), (2,), (2, 3), (4,)])
 def test_twice(kernels, name, parts):
     """Derivatives of derivatives, in some of the weights alone."""
     numbers, weights, bits = arrays(name)
@@ -109,16 +117,29 @@ def test_lanes_are_one_call_each(kernels):
 
     def found(by):
         def one(n, *w):
-            return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=(0, 1, 2, 3))(*w)
+            return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(n, *w, 1))), argnums=ALL)(*w)
 
-        return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, 0, 0, 0, 0))(numbers[0], *weights)
+        return jax.vmap(one)(numbers, *weights), jax.vmap(one, in_axes=(None, *[0] * cells.WEIGHTS))(numbers[0], *weights)
 
     assert_close(found(ours), found(plainly))
 
 
+def test_what_is_remembered_is_of_these_numbers(kernels):
+    """More batches than are remembered, forth and back, some of them all but the same."""
+    numbers, weights, bits = arrays("few planes")
+    batches = [numbers] + [numbers.at[i, 5, 5, 0].set(~numbers[i, 5, 5, 0]) for i in range(5)]
+
+    @partial(jax.jit, static_argnums=0)
+    def found(by, numbers):
+        return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=ALL)(*weights)
+
+    for batch in batches + batches[::-1]:
+        assert_close(found(ours, batch), found(plainly, batch))
+
+
 def test_the_same_bits_each_time(kernels):
     numbers, weights, bits = arrays("numbers")
-    slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=(0, 1, 2, 3)))
+    slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=ALL))
     first = slopes(*weights)
     assert all(np.array_equal(a, b) for _ in range(20) for a, b in zip(first, slopes(*weights), strict=True))
 

@@ -4,8 +4,9 @@ In a batch few patches differ at any one place of the image, and the kernel mult
 Breakout a seventh of all. The planes are the lowest bits of integers [L, B, H, W, C], the weights of the convolution
 [L, F, size * size * C * bits], its bias [L, F], those of the linear layer [L, I, O] for L lanes: the weights of a place
 lie together. Its last inputs are common [L, E] to all images; those in between are for whoever else multiplies with the
-same weights. Its derivative is linear, and the transpose of that is the gradient; derivatives of those, which training
-has no use for, are made of the two layers by themselves.
+same weights. Then comes its bias, called offset here, [L, O], and ReLU where that is wanted. Its derivative is linear,
+and the transpose of that is the gradient; both are told the values, which say where ReLU lets through. Derivatives of
+those, which training has no use for, are made of the two layers by themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ WHOLE = 16
 MOST_PLANES = 64
 MOST_PIXELS = 2**16 - 1
 MOST_TAPS = 64
+WEIGHTS = 5
+"""Operands that have a gradient: kernel, bias, weights, what is common, offset."""
 LEAST_BATCH = 8
 """With fewer images, few patches are the same."""
 
@@ -40,44 +43,56 @@ def fits(numbers: Any, features: int, outputs: int, bits: int, size: int) -> boo
 
 
 def hidden(
-    numbers: Array, kernel: Array, bias: Array, weights: Array, bits: int, size: int, common: Array | None = None
+    numbers: Array,
+    kernel: Array,
+    bias: Array,
+    weights: Array,
+    offset: Array,
+    bits: int,
+    size: int,
+    common: Array | None = None,
+    rectified: bool = True,
 ) -> Array:
-    """[B, O] (ReLU(bias + planes * kernel), common) times weights, of [B, H, W, C], [F, size * size * C * bits], [F],
-    [I, O] and [E]."""
-    operands = (layers.as_numbers(numbers), kernel, bias, weights, jnp.zeros(0) if common is None else common)
-    return _hidden.bind(*[x[None] for x in operands], bits=bits, size=size)[0][0]
+    """[B, O] offset + (ReLU(bias + planes * kernel), common) times weights, and ReLU of it where it is `rectified`.
+
+    Of [B, H, W, C], [F, size * size * C * bits], [F], [I, O], [O] and [E].
+    """
+    operands = (layers.as_numbers(numbers), kernel, bias, weights, jnp.zeros(0) if common is None else common, offset)
+    return _hidden.bind(*[x[None] for x in operands], bits=bits, size=size, rectified=rectified)[0][0]
 
 
-def _apart(numbers: Array, *weights: Array, bits: int, size: int) -> Array:
+def _apart(numbers: Array, *weights: Array, bits: int, size: int, rectified: bool) -> Array:
     """`hidden` by its two layers, lane by lane."""
 
-    def lane(numbers: Array, kernel: Array, bias: Array, weights: Array, common: Array) -> Array:
+    def lane(numbers: Array, kernel: Array, bias: Array, weights: Array, common: Array, offset: Array) -> Array:
         pixels = layers.convolve(numbers, kernel, bias, bits, size)
         pixels = pixels.reshape(pixels.shape[0], -1)
-        return pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
+        made = offset + pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
+        return jax.nn.relu(made) if rectified else made
 
     return jax.vmap(lane)(numbers, *weights)
 
 
 def _change_apart(numbers: Any, *weights: Any, **params: Any) -> list[Any]:
-    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), tuple(weights[:4]), tuple(weights[4:]))[1]]
+    before, _, after = weights[:WEIGHTS], weights[WEIGHTS], weights[WEIGHTS + 1 :]
+    return [jax.jvp(lambda *w: _apart(numbers, *w, **params), before, after)[1]]
 
 
 def _gradients_apart(numbers: Any, *weights_and_gradient: Any, **params: Any) -> list[Any]:
-    *weights, gradient = weights_and_gradient
+    *weights, _, gradient = weights_and_gradient
     return list(jax.vjp(lambda *w: _apart(numbers, *w, **params), *weights)[1](gradient))
 
 
-def _out_shape(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, bits: int, size: int) -> list[Any]:
+def _out_shape(numbers: Any, kernel: Any, bias: Any, weights: Any, *_: Any, **params: Any) -> list[Any]:
     return [(*numbers.shape[:2], weights.shape[2])]
 
 
-def _gradient_shapes(numbers: Any, *weights_and_gradient: Any, bits: int, size: int) -> list[Any]:
-    return [weights.shape for weights in weights_and_gradient[:4]]
+def _gradient_shapes(numbers: Any, *weights_and_gradient: Any, **params: Any) -> list[Any]:
+    return [weights.shape for weights in weights_and_gradient[:WEIGHTS]]
 
 
-def _attributes(bits: int, size: int) -> dict[str, Any]:
-    return {"bits": np.int64(bits), "size": np.int64(size)}
+def _attributes(**params: Any) -> dict[str, Any]:
+    return {name: np.int64(value) for name, value in params.items()}
 
 
 def _forward(*operands: Any, **params: Any) -> list[Any]:
@@ -92,17 +107,19 @@ def _hidden_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) 
     results = _hidden.bind(*primals, **params)
     if all(map(zero, tangents[1:])):
         return results, [jnp.zeros_like(results[0])]
-    return results, _change.bind(*primals, *map(concrete, tangents[1:]), **params)
+    return results, _change.bind(*primals, *results, *map(concrete, tangents[1:]), **params)
 
 
 def _change_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
-    gradients = _to_weights.bind(*operands[:5], concrete(cotangents[0]), **params)
-    wanted = map(ad.is_undefined_primal, operands[5:])
-    return [None] * 5 + [g if w else None for g, w in zip(gradients, wanted, strict=True)]
+    known, changes = operands[: WEIGHTS + 2], operands[WEIGHTS + 2 :]
+    gradients = _to_weights.bind(*known, concrete(cotangents[0]), **params)
+    wanted = map(ad.is_undefined_primal, changes)
+    return [None] * len(known) + [g if w else None for g, w in zip(gradients, wanted, strict=True)]
 
 
 def _to_weights_transpose(cotangents: Any, *operands: Any, **params: Any) -> list[Any]:
-    return [None] * 5 + _change.bind(*operands[:5], *map(concrete, cotangents), **params)
+    known = operands[: WEIGHTS + 2]
+    return [None] * len(known) + _change.bind(*known, *map(concrete, cotangents), **params)
 
 
 def _apart_jvp(primitive: Any, function: Any) -> Any:

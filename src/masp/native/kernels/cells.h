@@ -7,161 +7,14 @@
 constexpr long kMostTaps = 64;            // of a patch; as in cells.py
 constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
 
-// The pixels of a lane, each as the number of its kind: equal numbers, equal planes.
-struct Kinds {
-  const unsigned short* of;     // [H * W, B]
-  const unsigned long* planes;  // [count] of each kind, as bits
-  long count;
-  long width;                   // bits of a number, if all numbers of a patch are one exact key; 0: keys are hashes
-};
-
-inline bool in_eight_bytes(const Bits& c) { return c.bytes && c.bits == 1 && c.channels <= 8; }
-
-// The lowest bits of the bytes of a pixel, side by side; eight bytes are read.
-inline unsigned long planes_of_bytes(const Bits& c, const unsigned char* numbers, long pixel) {
-  unsigned long eight;
-  __builtin_memcpy(&eight, numbers + pixel * c.channels, 8);
-  return ((eight & 0x0101010101010101ul) * 0x0102040810204080ul >> 56) & ((1ul << c.channels) - 1);
-}
-
-// The planes of a pixel as bits; `last` pixels may not be read past their end.
-inline unsigned long planes_of(const Bits& c, const void* numbers, long pixel, bool last) {
-  if (in_eight_bytes(c) && !last) return planes_of_bytes(c, static_cast<const unsigned char*>(numbers), pixel);
-  const unsigned used = c.bits == 32 ? ~0u : (1u << c.bits) - 1;
-  const unsigned char* bytes = static_cast<const unsigned char*>(numbers) + pixel * c.channels;
-  const unsigned* words = static_cast<const unsigned*>(numbers) + pixel * c.channels;
-  unsigned long found = 0;
-  for (long n = 0; n < c.channels; ++n)
-    found |= static_cast<unsigned long>(used & (c.bytes ? bytes[n] : words[n])) << (n * c.bits);
-  return found;
-}
-
-inline unsigned long mixed(unsigned long key) { return (key ^ key >> 32) * 0x9E3779B97F4A7C15ul; }
-
-inline long power_of_two(long least_size) {
-  long found = 1;
-  while (found < least_size) found *= 2;
-  return found;
-}
-
-// Numbers and planes of the kinds in a lane; `room` as large as `kinds_room`.
-inline long kinds_room(const Bits& c) {  // in floats
-  const long pixels = c.batch * c.height * c.width;
-  return pixels / 2 + 1 + 2 * (pixels + 129) + power_of_two(2 * pixels) / 2 + 64;
-}
-
-inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* room) {
-  const long area = c.height * c.width, pixels = c.batch * area, taps = c.size * c.size, end = c.lanes * pixels - 8;
-  unsigned long* planes = reinterpret_cast<unsigned long*>(room);
-  unsigned short* of = reinterpret_cast<unsigned short*>(planes + pixels + 129);
-  if (c.planes() <= 7 && c.planes() * taps <= 64) {  // a pixel is its own number
-    const long count = 1L << c.planes();
-    for (long kind = 0; kind < count; ++kind) planes[kind] = kind;
-    const long sure = in_eight_bytes(c) ? c.batch - 1 : 0;  // images of which eight bytes can be read anywhere
-    const unsigned char* bytes = static_cast<const unsigned char*>(numbers);
-    for (long at = 0; at < area; ++at) {
-      const long first = lane * pixels + at;
-      unsigned short* to = of + at * c.batch;
-      for (long b = 0; b < sure; ++b) to[b] = static_cast<unsigned short>(planes_of_bytes(c, bytes, first + b * area));
-      for (long b = sure; b < c.batch; ++b)
-        to[b] = static_cast<unsigned short>(planes_of(c, numbers, first + b * area, first + b * area >= end));
-    }
-    return {of, planes, count, c.planes()};
-  }
-  const long slots = power_of_two(2 * pixels);
-  unsigned short* table = of + rounded_up(pixels, 2);  // number + 1; 0: free
-  for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
-  long count = 0;
-  for (long b = 0; b < c.batch; ++b) {
-    unsigned short kind = 0;
-    for (long at = 0; at < area; ++at) {
-      const long pixel = lane * pixels + b * area + at;
-      const unsigned long here = planes_of(c, numbers, pixel, pixel >= end);
-      if (at == 0 || planes[kind] != here) {  // most are as the one before
-        long slot = static_cast<long>(mixed(here) >> 40) & (slots - 1);
-        while (table[slot] != 0 && planes[table[slot] - 1] != here) slot = (slot + 1) & (slots - 1);
-        if (table[slot] == 0) planes[count] = here, table[slot] = static_cast<unsigned short>(++count);
-        kind = static_cast<unsigned short>(table[slot] - 1);
-      }
-      of[at * c.batch + b] = kind;
-    }
-  }
-  long width = 1;
-  while ((1L << width) < count) ++width;
-  return {of, planes, count, width * taps <= 64 ? width : 0};
-}
-
-// The different patches at one place: which of them each image has, and an image that has it.
-struct Patches {
-  long count;
-  long *of, *image;       // [B], [count]
-  unsigned long* key;     // [B]
-  unsigned short* table;  // 2 B slots or more
-};
-
-inline long patches_room(const Bits& c) { return 6 * c.batch + power_of_two(2 * c.batch) / 2 + 64; }  // in floats
-
-inline Patches patches_in(const Bits& c, float* room) {
-  unsigned long* key = reinterpret_cast<unsigned long*>(room);
-  long* of = reinterpret_cast<long*>(key + c.batch);
-  return {0, of, of + c.batch, key, reinterpret_cast<unsigned short*>(of + 2 * c.batch)};
-}
-
-inline const unsigned short* kinds_at(const Bits& c, const Kinds& kinds, long place, long tap) {
-  const long columns = c.width - c.size + 1, y = place / columns + tap / c.size, x = place % columns + tap % c.size;
-  return kinds.of + (y * c.width + x) * c.batch;
-}
-
-inline void find_patches(const Bits& c, const Kinds& kinds, long place, Patches* found) {
-  const long taps = c.size * c.size, slots = power_of_two(2 * c.batch), B = c.batch;
-  unsigned long* __restrict key = found->key;
-  long *__restrict of = found->of, *__restrict image = found->image;
-  for (long b = 0; b < B; ++b) key[b] = 0, of[b] = -1;
-  for (long tap = 0; tap < taps; ++tap) {
-    const unsigned short* __restrict kind = kinds_at(c, kinds, place, tap);
-    if (kinds.width > 0)
-      for (long b = 0; b < B; ++b) key[b] = key[b] << kinds.width | kind[b];
-    else
-      for (long b = 0; b < B; ++b) key[b] = mixed(key[b] + kind[b] + 1);
-  }
-  long b = 0, count = 0;
-  constexpr long kCommon = 16;  // patches that are compared with all images at once
-  while (kinds.width > 0 && count < kCommon && b < B) {
-    const unsigned long here = key[b];
-    for (long i = 0; i < B; ++i) of[i] = key[i] == here ? count : of[i];
-    image[count++] = b;
-    while (b < B && of[b] >= 0) ++b;
-  }
-  if (b < B) {
-    const auto same = [&](long a, long b) {
-      if (key[a] != key[b]) return false;
-      for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
-        if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
-      return true;
-    };
-    for (long slot = 0; slot < slots; ++slot) found->table[slot] = 0;
-    for (; b < B; ++b) {
-      if (of[b] >= 0) continue;
-      long slot = static_cast<long>(mixed(key[b]) >> 40) & (slots - 1);
-      while (found->table[slot] != 0 && !same(image[found->table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
-      if (found->table[slot] == 0) {
-        image[count] = b;
-        found->table[slot] = static_cast<unsigned short>(++count);
-      }
-      of[b] = found->table[slot] - 1;
-    }
-  }
-  found->count = count;
-}
-
 // summed [count, O]: the gradients [B, O] of the images that have each patch.
 inline void sum_patches(const Bits& c, const Patches& patches, const float* gradient, long O, float* summed) {
-  // Images in the order of their patches; `key` and `table` have done their work.
-  int *order = reinterpret_cast<int*>(patches.key), *end = order + c.batch;
+  int *order = reinterpret_cast<int*>(scratch(kOnes, 2 * c.batch)), *end = order + c.batch;
   for (long k = 0; k < patches.count; ++k) end[k] = 0;
   for (long b = 0; b < c.batch; ++b) ++end[patches.of[b]];
   for (long k = 1; k < patches.count; ++k) end[k] += end[k - 1];
-  for (long b = c.batch - 1; b >= 0; --b) order[--end[patches.of[b]]] = static_cast<int>(b);  // now where each begins
+  for (long b = c.batch - 1; b >= 0; --b) order[--end[patches.of[b]]] = static_cast<int>(b);
+  // Now images are in the order of their patches, and `end` says where each patch begins.
   constexpr long kAtOnce = kTotal / 3;  // vectors
   for (long k = 0; k < patches.count; ++k) {
     const long first = end[k], last = k + 1 < patches.count ? end[k + 1] : c.batch;
@@ -320,38 +173,37 @@ inline void multiply_back(const Hidden& h, long count, const float* gradients, c
 
 // What every lane needs before its places are looked at: kinds of pixels, and `add_kinds` of the kernel and its change.
 struct Prepared {
-  const Kinds* kinds;            // [L]
+  Found found;
   const float *kernel, *change;  // [L] of `size`
   long size;
 };
 
 inline Prepared prepare(const Hidden& h, const void* numbers, const float* kernel, const float* change) {
   const Bits& c = h.planes;
-  const long weights = c.depth() * c.features, room = rounded_up(kinds_room(c), 16);
-  float* memory = scratch(kKinds, c.lanes * (room + sizeof(Kinds) / 4 + 2));
-  Kinds* kinds = reinterpret_cast<Kinds*>(memory + c.lanes * room);
-  each(c.lanes, [=](long lane) { kinds[lane] = find_kinds(c, numbers, lane, memory + lane * room); });
+  const Found found = find(c, numbers);
   long most = 0;
-  for (long lane = 0; lane < c.lanes; ++lane) most = kinds[lane].count > most ? kinds[lane].count : most;
-  const long size = c.size * c.size * most * c.features;
+  for (long lane = 0; lane < c.lanes; ++lane) most = found.kinds[lane].count > most ? found.kinds[lane].count : most;
+  const long weights = c.depth() * c.features, size = c.size * c.size * most * c.features;
   float* sums = scratch(kPacked, 2 * c.lanes * size);
   each(c.lanes, [=](long lane) {
     float* packed = scratch(kTile, weights);
     pack_by_depth(c, kernel + lane * weights, c.features, packed);
-    add_kinds(c, kinds[lane], packed, sums + lane * size);
+    add_kinds(c, found.kinds[lane], packed, sums + lane * size);
     if (change == nullptr) return;
     pack_by_depth(c, change + lane * weights, c.features, packed);
-    add_kinds(c, kinds[lane], packed, sums + (c.lanes + lane) * size);
+    add_kinds(c, found.kinds[lane], packed, sums + (c.lanes + lane) * size);
   });
-  return {kinds, sums, sums + c.lanes * size, size};
+  return {found, sums, sums + c.lanes * size, size};
 }
+
+inline Vector rectified(Vector v) { return v < 0.0f ? Vector{} : v; }  // NaN stays NaN
 
 // Features [count, F] to ReLU of them; the changes of all that are above 0 stay, others become 0.
 inline void gate(long numbers, float* features, float* changes) {
   for (long i = 0; i < numbers; i += kWidth) {
     const Vector v = load(features + i);
     if (changes != nullptr) store(changes + i, where_above_0(v, load(changes + i)));
-    store(features + i, v < 0.0f ? Vector{} : v);  // NaN stays NaN
+    store(features + i, rectified(v));
   }
 }
 
@@ -362,17 +214,12 @@ inline void add_common(const Hidden& h, long lane, const float* weights, const f
     for (long o = 0; o < h.outputs; ++o) to[o] += last[e * h.outputs + o] * common[lane * h.common + e];
 }
 
-// And back, from the gradient [B, O] of a lane.
-inline void send_common(const Hidden& h, long lane, const float* weights, const float* common, const float* gradient,
+// And back, from the sum [O] of a lane's gradient over its images.
+inline void send_common(const Hidden& h, long lane, const float* weights, const float* common, const float* sum,
                         float* to_weights, float* to_common) {
   const long O = h.outputs, E = h.common, used = h.planes.pixels() * h.planes.features;
   float* to = to_weights + lane * h.inputs * O;
   for (long i = used * O; i < (h.inputs - E) * O; ++i) to[i] = 0.0f;
-  if (E == 0) return;
-  float* sum = scratch(kTile, O);
-  for (long o = 0; o < O; ++o) sum[o] = 0.0f;
-  for (long b = 0; b < h.planes.batch; ++b)
-    for (long o = 0; o < O; ++o) sum[o] += gradient[(lane * h.planes.batch + b) * O + o];
   for (long e = 0; e < E; ++e) {
     const long row = (h.inputs - E + e) * O;
     float sent = 0.0f;
@@ -384,35 +231,33 @@ inline void send_common(const Hidden& h, long lane, const float* weights, const 
   }
 }
 
-// out [L, B, O] = weights times ReLU(bias + planes * kernel) and what is common [L, E]; with a change of them, the change
-// of that: `changed` are kernel, bias, weights and common, or null.
-inline void cells(const Hidden& h, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                  const float* common, const float* const* changed, float* out) {
+// out [L, B, O] = offset + weights times ReLU(bias + planes * kernel) and what is common, with ReLU where that is
+// wanted; with a change of the weights, the change of that, where `before` is the result itself.
+inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, const float* before,
+                  const HiddenWeights* changed, float* out) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, partial = B * O;
-  const Prepared ready = prepare(h, numbers, kernel, changed == nullptr ? nullptr : changed[0]);
+  const Prepared ready = prepare(h, numbers, w.kernel, changed == nullptr ? nullptr : changed->kernel);
   float* sums = scratch(kShared, c.lanes * kShares * partial);
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
-    const Kinds& kinds = ready.kinds[share.lane];
+    const Kinds& kinds = ready.found.kinds[share.lane];
     const float* kernel_sums = ready.kernel + share.lane * ready.size;
-    float* whole_numbers = scratch(kOnes, patches_room(c) + share.count * B);
-    Patches patches = patches_in(c, whole_numbers);
-    int* chosen = reinterpret_cast<int*>(whole_numbers + patches_room(c));  // [places, B]
-    float* features = scratch(kTile, 2 * B * F + share.count * B * O);
+    float* features = scratch(kTile, 2 * B * F + share.count * B * (O + 1));
     float *changes = changed == nullptr ? nullptr : features + B * F, *made = features + 2 * B * F;
+    int* chosen = reinterpret_cast<int*>(made + share.count * B * O);  // [places, B]
     long count = 0;
     for (long p = 0; p < share.count; ++p) {
       const long place = share.begin + p, there = weights_of(h, share.lane, place);
-      find_patches(c, kinds, place, &patches);
-      convolve_patches(c, kinds, place, patches, kernel_sums, bias + share.lane * F, features);
+      const Patches patches = ready.found.patches(c, share.lane, place);
+      convolve_patches(c, kinds, place, patches, kernel_sums, w.bias + share.lane * F, features);
       if (changed != nullptr)
         convolve_patches(c, kinds, place, patches, ready.change + share.lane * ready.size,
-                         changed[1] + share.lane * F, changes);
+                         changed->bias + share.lane * F, changes);
       gate(patches.count * F, features, changes);
-      const float* factor = changed == nullptr ? weights : changed[2];
+      const float* factor = changed == nullptr ? w.weights : changed->weights;
       multiply_features(h, patches.count, features, factor + there, made + count * O, false);
-      if (changed != nullptr) multiply_features(h, patches.count, changes, weights + there, made + count * O, true);
+      if (changed != nullptr) multiply_features(h, patches.count, changes, w.weights + there, made + count * O, true);
       for (long b = 0; b < B; ++b) chosen[p * B + b] = static_cast<int>(count + patches.of[b]);
       count += patches.count;
     }
@@ -427,52 +272,60 @@ inline void cells(const Hidden& h, const void* numbers, const float* kernel, con
     float* total = sums + lane * kShares * partial;
     add_shares(total, partial);
     float* same = total + partial;  // of another share, which has done its work
-    for (long o = 0; o < O; ++o) same[o] = 0.0f;
-    add_common(h, lane, changed == nullptr ? weights : changed[2], common, same);
-    if (changed != nullptr) add_common(h, lane, weights, changed[3], same);
+    const HiddenWeights& added = changed == nullptr ? w : *changed;
+    for (long o = 0; o < O; ++o) same[o] = added.offset[lane * O + o];
+    add_common(h, lane, added.weights, w.common, same);
+    if (changed != nullptr) add_common(h, lane, w.weights, changed->common, same);
     for (long b = 0; b < B; ++b)
-      for (long o = 0; o < O; o += kWidth)
-        store(out + lane * partial + b * O + o, load(total + b * O + o) + load(same + o));
+      for (long o = 0; o < O; o += kWidth) {
+        const long at = lane * partial + b * O + o;
+        Vector v = load(total + b * O + o) + load(same + o);
+        if (h.rectified) v = changed == nullptr ? rectified(v) : where_above_0(load(before + at), v);
+        store(out + at, v);
+      }
   });
 }
 
-// Gradients of kernel [L, F, depth], bias [L, F], weights [L, inputs, O] and what is common [L, E], from that of the
-// outputs [L, B, O].
-inline void cells_back(const Hidden& h, const void* numbers, const float* kernel, const float* bias,
-                       const float* weights, const float* common, const float* gradient, float* to_kernel,
-                       float* to_bias, float* to_weights, float* to_common) {
+// The gradients, from that of the outputs [L, B, O], of which `made` are the values.
+inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights& w, const float* made,
+                       const float* gradient, const HiddenGradients& to) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, depth = c.depth();
-  const Prepared ready = prepare(h, numbers, kernel, nullptr);
+  const Prepared ready = prepare(h, numbers, w.kernel, nullptr);
   const long partial = ready.size + F;  // `add_kinds` the other way round, and the bias
-  float* sums = scratch(kShared, c.lanes * kShares * partial);
+  float* sums = scratch(kShared, c.lanes * (kShares * partial + B * O));
+  float* passed = sums + c.lanes * kShares * partial;  // [L, B, O] what came through ReLU
+  for (long i = 0; i < c.lanes * B * O; i += kWidth)
+    store(passed + i, h.rectified ? where_above_0(load(made + i), load(gradient + i)) : load(gradient + i));
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
-    const Kinds& kinds = ready.kinds[share.lane];
-    Patches patches = patches_in(c, scratch(kOnes, patches_room(c)));
+    const Kinds& kinds = ready.found.kinds[share.lane];
     float* features = scratch(kTile, 2 * B * F + B * O);
     float *sent = features + B * F, *summed = sent + B * F, *to_kinds = sums + chunk * partial;
     for (long i = 0; i < partial; i += kWidth) store(to_kinds + i, Vector{});
     for (long p = 0; p < share.count; ++p) {
       const long place = share.begin + p, there = weights_of(h, share.lane, place);
-      find_patches(c, kinds, place, &patches);
-      convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, bias + share.lane * F,
+      const Patches patches = ready.found.patches(c, share.lane, place);
+      convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, w.bias + share.lane * F,
                        features);
-      sum_patches(c, patches, gradient + share.lane * B * O, O, summed);
-      multiply_back(h, patches.count, summed, weights + there, sent);
+      sum_patches(c, patches, passed + share.lane * B * O, O, summed);
+      multiply_back(h, patches.count, summed, w.weights + there, sent);
       gate(patches.count * F, features, sent);
-      multiply_outer(h, patches.count, features, summed, to_weights + there);
+      multiply_outer(h, patches.count, features, summed, to.weights + there);
       send_patches(c, kinds, place, patches, sent, to_kinds);
     }
   });
   each(c.lanes, [=](long lane) {
-    float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F);
-    const Kinds& kinds = ready.kinds[lane];
+    float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F), *sum = to.offset + lane * O;
+    const Kinds& kinds = ready.found.kinds[lane];
     add_shares(total, partial);
-    for (long f = 0; f < F; ++f) to_bias[lane * F + f] = total[c.size * c.size * kinds.count * F + f];
+    for (long f = 0; f < F; ++f) to.bias[lane * F + f] = total[c.size * c.size * kinds.count * F + f];
     for (long i = 0; i < depth * F; i += kWidth) store(rows + i, Vector{});
     send_kinds(c, kinds, total, rows);
-    unpack_by_depth(c, rows, F, to_kernel + lane * F * depth);
-    send_common(h, lane, weights, common, gradient, to_weights, to_common);
+    unpack_by_depth(c, rows, F, to.kernel + lane * F * depth);
+    for (long o = 0; o < O; ++o) sum[o] = 0.0f;
+    for (long b = 0; b < B; ++b)
+      for (long o = 0; o < O; ++o) sum[o] += passed[(lane * B + b) * O + o];
+    send_common(h, lane, w.weights, w.common, sum, to.weights, to.common);
   });
 }

@@ -10,6 +10,7 @@
 #include "adam_back.h"
 #include "softmax.h"
 #include "bits.h"
+#include "patches.h"
 #include "cells.h"
 
 // Layers of any size.

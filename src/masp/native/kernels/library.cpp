@@ -51,7 +51,13 @@ Bits planes(const CallFrame* frame, long features) {
 // Of calls with (numbers, kernel, bias, weights, common).
 Hidden hidden(const CallFrame* frame) {
   const int64_t* weights = shape(frame, 3);
-  return {planes(frame, shape(frame, 1)[1]), weights[2], weights[1], shape(frame, 4)[1]};
+  return {planes(frame, shape(frame, 1)[1]), weights[2], weights[1], shape(frame, 4)[1],
+          whole(frame, "rectified") != 0};
+}
+
+HiddenWeights hidden_weights(const CallFrame* frame, int first) {
+  return {argument(frame, first), argument(frame, first + 1), argument(frame, first + 2), argument(frame, first + 3),
+          argument(frame, first + 4)};
 }
 
 Weights weights(const CallFrame* frame) {
@@ -190,24 +196,23 @@ void* masp_bits_to_kernel(CallFrame* frame) {
   return nullptr;
 }
 
-// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, I, O], common [L, E]) -> [L, B, O]; with
-// changes of the four weights, the change of that
+// (numbers [L, B, H, W, C], kernel [L, F, depth], bias [L, F], weights [L, I, O], common [L, E], offset [L, O]) ->
+// [L, B, O]; with that and changes of the five weights, the change of it
 void* masp_cells(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const bool change = frame->arguments.size > 5;
-  const float* changed[4] = {};
-  for (int i = 0; change && i < 4; ++i) changed[i] = argument(frame, 5 + i);
-  kernels().cells(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
-                  argument(frame, 4), change ? changed : nullptr, result(frame, 0));
+  const bool change = frame->arguments.size > 6;
+  const HiddenWeights changes = change ? hidden_weights(frame, 7) : HiddenWeights{};
+  kernels().cells(hidden(frame), argument(frame, 0), hidden_weights(frame, 1), change ? argument(frame, 6) : nullptr,
+                  change ? &changes : nullptr, result(frame, 0));
   return nullptr;
 }
 
-// (numbers, kernel, bias, weights, common, gradient [L, B, O]) -> kernel, bias, weights, common
+// (numbers, kernel, bias, weights, common, offset, values [L, B, O], their gradient) -> gradients of the five weights
 void* masp_cells_back(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  kernels().cells_back(hidden(frame), argument(frame, 0), argument(frame, 1), argument(frame, 2), argument(frame, 3),
-                       argument(frame, 4), argument(frame, 5), result(frame, 0), result(frame, 1), result(frame, 2),
-                       result(frame, 3));
+  kernels().cells_back(hidden(frame), argument(frame, 0), hidden_weights(frame, 1), argument(frame, 6),
+                       argument(frame, 7),
+                       {result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3), result(frame, 4)});
   return nullptr;
 }
 

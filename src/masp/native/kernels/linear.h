@@ -114,6 +114,7 @@ inline void linear(const Linear& l, const float* x, const Weights& w, float* out
   });
 }
 
+constexpr long kFewNumbers = 1 << 12;  // moved before another core has heard of them
 constexpr long kLarge = 1 << 20;  // numbers: more than stays near a core
 constexpr long kAbreast = 4;  // panels whose weights are read together: longer pieces of memory at a time
 
@@ -121,13 +122,15 @@ constexpr long kAbreast = 4;  // panels whose weights are read together: longer 
 inline float* columns_of(const Linear& l, const float* gradient) {
   const long tiles = (l.batch + kRows - 1) / kRows;
   float* packed = scratch(kPacked, l.lanes * tiles * l.outputs * kRows);
-  each(l.lanes * tiles, [=](long tile) {
+  const auto pack = [=](long tile) {
     const long lane = tile / tiles, b = tile % tiles * kRows, count = least(kRows, l.batch - b);
     const float* from = gradient + (lane * l.batch + b) * l.outputs;
     float* to = packed + tile * l.outputs * kRows;
     for (long o = 0; o < l.outputs; ++o)
       for (long m = 0; m < count; ++m) to[o * kRows + m] = from[m * l.outputs + o];
-  });
+  };
+  if (l.lanes * l.batch * l.outputs > kFewNumbers) each(l.lanes * tiles, pack);
+  else for (long tile = 0; tile < l.lanes * tiles; ++tile) pack(tile);
   return packed;
 }
 

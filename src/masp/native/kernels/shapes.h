@@ -72,6 +72,17 @@ struct Bits {
 struct Hidden {
   Bits planes;
   long outputs, inputs, common;
+  bool rectified;  // with ReLU behind
+};
+
+// Of both layers; the second's bias is the last. Or the changes of them.
+struct HiddenWeights {
+  const float *kernel, *bias, *weights, *common, *offset;  // [L, F, depth], [L, F], [L, I, O], [L, E], [L, O]
+};
+
+// And their gradients.
+struct HiddenGradients {
+  float *kernel, *bias, *weights, *common, *offset;
 };
 
 struct Leaf {
@@ -108,11 +119,10 @@ struct Kernels {
                         float* pixels);
   void (*bits_to_kernel)(const Bits&, const void* numbers, const float* pixels, const float* gate, float* kernel,
                          float* bias);
-  void (*cells)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                const float* common, const float* const* changed, float* out);
-  void (*cells_back)(const Hidden&, const void* numbers, const float* kernel, const float* bias, const float* weights,
-                     const float* common, const float* gradient, float* to_kernel, float* to_bias, float* to_weights,
-                     float* to_common);
+  void (*cells)(const Hidden&, const void* numbers, const HiddenWeights&, const float* before,
+                const HiddenWeights* changed, float* out);
+  void (*cells_back)(const Hidden&, const void* numbers, const HiddenWeights&, const float* made,
+                     const float* gradient, const HiddenGradients&);
 };
 
 // 0 plain, 1 AVX2, 2 AVX-512: the best that this processor has, up to a limit that tests set to reach all kernels.
