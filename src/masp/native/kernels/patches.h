@@ -95,12 +95,37 @@ inline const unsigned short* kinds_at(const Bits& c, const Kinds& kinds, long pl
   return kinds.of + (y * c.width + x) * c.batch;
 }
 
-// How many there are at a place; `of` [B] and `image` are filled in.
+constexpr long kGuesses = 1 << 12;
+
+inline long place_of(unsigned long key, long slots) { return static_cast<long>(mixed(key) >> 40) & (slots - 1); }
+
+// Numbers for equal keys [B], in the order of their first image: how many, or 0 where two keys share a place in a table
+// and it must be done with more care. Nothing here depends on what the keys are, so the processor never guesses wrong.
+inline long number_keys(long B, const unsigned long* __restrict key, unsigned short* __restrict of,
+                        unsigned short* __restrict image) {
+  unsigned short* __restrict slot = reinterpret_cast<unsigned short*>(scratch(kGuessed, kGuesses / 2 + B));
+  unsigned short *__restrict first = slot + B, *__restrict table = first + B;  // the table need not be clean
+  for (long b = 0; b < B; ++b) slot[b] = static_cast<unsigned short>(place_of(key[b], kGuesses));
+  for (long b = B - 1; b >= 0; --b) table[slot[b]] = static_cast<unsigned short>(b);
+  for (long b = 0; b < B; ++b) first[b] = table[slot[b]];
+  unsigned long wrong = 0;
+  for (long b = 0; b < B; ++b) wrong |= key[b] ^ key[first[b]];
+  if (wrong != 0) return 0;
+  long count = 0;
+  for (long b = 0; b < B; ++b) {
+    image[count] = static_cast<unsigned short>(b);
+    of[b] = static_cast<unsigned short>(count);
+    of[b] = of[first[b]];
+    count += first[b] == b;
+  }
+  return count;
+}
+
+// How many there are at a place; `of` [B] and `image` [B] are filled in.
 inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned short* of, unsigned short* image) {
   const long taps = c.size * c.size, slots = power_of_two(2 * c.batch), B = c.batch;
-  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 4 * B + slots / 2 + 1));
-  long* __restrict found = reinterpret_cast<long*>(key + B);
-  for (long b = 0; b < B; ++b) key[b] = 0, found[b] = -1;
+  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 2 * B + slots / 2 + 1));
+  for (long b = 0; b < B; ++b) key[b] = 0;
   for (long tap = 0; tap < taps; ++tap) {
     const unsigned short* __restrict kind = kinds_at(c, kinds, place, tap);
     if (kinds.width > 0)
@@ -108,35 +133,25 @@ inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned
     else
       for (long b = 0; b < B; ++b) key[b] = mixed(key[b] + kind[b] + 1);
   }
-  long b = 0, count = 0;
-  constexpr long kCommon = 16;  // patches that are compared with all images at once
-  while (kinds.width > 0 && count < kCommon && b < B) {
-    const unsigned long here = key[b];
-    for (long i = 0; i < B; ++i) found[i] = key[i] == here ? count : found[i];
-    image[count++] = static_cast<unsigned short>(b);
-    while (b < B && found[b] >= 0) ++b;
-  }
-  if (b < B) {
-    const auto same = [&](long a, long b) {
-      if (key[a] != key[b]) return false;
-      for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
-        if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
-      return true;
-    };
-    unsigned short* table = reinterpret_cast<unsigned short*>(found + B);  // number + 1; 0: free
-    for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
-    for (; b < B; ++b) {
-      if (found[b] >= 0) continue;
-      long slot = static_cast<long>(mixed(key[b]) >> 40) & (slots - 1);
-      while (table[slot] != 0 && !same(image[table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
-      if (table[slot] == 0) {
-        image[count] = static_cast<unsigned short>(b);
-        table[slot] = static_cast<unsigned short>(++count);
-      }
-      found[b] = table[slot] - 1;
+  long count = kinds.width > 0 ? number_keys(B, key, of, image) : 0;
+  if (count > 0) return count;
+  const auto same = [&](long a, long b) {
+    if (key[a] != key[b]) return false;
+    for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
+      if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
+    return true;
+  };
+  unsigned short* table = reinterpret_cast<unsigned short*>(key + B);  // number + 1; 0: free
+  for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
+  for (long b = 0; b < B; ++b) {
+    long slot = place_of(key[b], slots);
+    while (table[slot] != 0 && !same(image[table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
+    if (table[slot] == 0) {
+      image[count] = static_cast<unsigned short>(b);
+      table[slot] = static_cast<unsigned short>(++count);
     }
+    of[b] = static_cast<unsigned short>(table[slot] - 1);
   }
-  for (long i = 0; i < B; ++i) of[i] = static_cast<unsigned short>(found[i]);
   return count;
 }
 
@@ -162,7 +177,7 @@ inline Found find(const Bits& c, const void* numbers) {
   const long shape[] = {kWidth, c.lanes, c.batch, c.height, c.width, c.channels, c.bits, c.size, c.bytes};
   const long bytes = c.lanes * c.batch * c.height * c.width * c.channels * (c.bytes ? 1 : 4);
   const Remembered memory =
-      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * (c.batch + 1));
+      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * (c.batch + 1) + 1);
   Kinds* kinds = reinterpret_cast<Kinds*>(memory.room + c.lanes * room);
   unsigned short* of = reinterpret_cast<unsigned short*>(memory.room + c.lanes * room + table);
   if (!memory.known)

@@ -10,7 +10,7 @@ namespace masp {
 void parallel(long chunks, void (*body)(void* data, long chunk), void* data);
 
 // A block of at least `floats` numbers, aligned to 64 bytes; each thread has its own blocks, kept for the next call.
-enum Slot { kPacked, kTile, kOnes, kShared, kSlots };
+enum Slot { kPacked, kTile, kOnes, kGuessed, kShared, kSlots };
 float* scratch(Slot slot, size_t floats);
 
 // How many threads `parallel` may use, the caller's included.
