@@ -4,8 +4,16 @@
 // instruction set; the linear weights are [L, inputs, outputs], of which the last multiply what all images have in common;
 // inputs between those and the pixels take no part.
 
-constexpr long kMostTaps = 64;            // of a patch; as in cells.py
 constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
+
+// N vectors of `to`, from `first` on, = those of row(0) + row(1) + ...
+template <long N, class Row>
+inline void add_rows(long count, Row row, long first, float* to) {
+  Vector sum[N] = {};
+  for (long i = 0; i < count; ++i)
+    for (long n = 0; n < N; ++n) sum[n] += load(row(i) + first + n * kWidth);
+  for (long n = 0; n < N; ++n) store(to + first + n * kWidth, sum[n]);
+}
 
 // summed [count, O]: the gradients [B, O] of the images that have each patch.
 inline void sum_patches(const Bits& c, const Patches& patches, const float* gradient, long O, float* summed) {
@@ -15,21 +23,12 @@ inline void sum_patches(const Bits& c, const Patches& patches, const float* grad
   for (long k = 1; k < patches.count; ++k) end[k] += end[k - 1];
   for (long b = c.batch - 1; b >= 0; --b) order[--end[patches.of[b]]] = static_cast<int>(b);
   // Now images are in the order of their patches, and `end` says where each patch begins.
-  constexpr long kAtOnce = kTotal / 3;  // vectors
   for (long k = 0; k < patches.count; ++k) {
-    const long first = end[k], last = k + 1 < patches.count ? end[k + 1] : c.batch;
+    const long first = end[k], count = (k + 1 < patches.count ? end[k + 1] : c.batch) - first;
+    const auto row = [=](long i) { return gradient + order[first + i] * O; };
     long o = 0;
-    for (; o + kAtOnce * kWidth <= O; o += kAtOnce * kWidth) {
-      Vector sum[kAtOnce] = {};
-      for (long i = first; i < last; ++i)
-        for (long n = 0; n < kAtOnce; ++n) sum[n] += load(gradient + order[i] * O + o + n * kWidth);
-      for (long n = 0; n < kAtOnce; ++n) store(summed + k * O + o + n * kWidth, sum[n]);
-    }
-    for (; o < O; o += kWidth) {
-      Vector sum = {};
-      for (long i = first; i < last; ++i) sum += load(gradient + order[i] * O + o);
-      store(summed + k * O + o, sum);
-    }
+    for (; o + 8 * kWidth <= O; o += 8 * kWidth) add_rows<8>(count, row, o, summed + k * O);
+    for (; o < O; o += kWidth) add_rows<1>(count, row, o, summed + k * O);
   }
 }
 
@@ -62,13 +61,12 @@ inline void send_kinds(const Bits& c, const Kinds& kinds, const float* sums, flo
 inline void convolve_patches(const Bits& c, const Kinds& kinds, long place, const Patches& patches, const float* sums,
                              const float* bias, float* to) {
   const long F = c.features, taps = c.size * c.size;
-  const unsigned short* of[kMostTaps];
-  for (long tap = 0; tap < taps; ++tap) of[tap] = kinds_at(c, kinds, place, tap);
+  const Taps at = taps_of(c, kinds, place);
   for (long patch = 0; patch < patches.count; ++patch)
     for (long n = 0; n < F; n += kWidth) {
       Vector sum = load(bias + n);
       for (long tap = 0; tap < taps; ++tap)
-        sum += load(sums + (tap * kinds.count + of[tap][patches.image[patch]]) * F + n);
+        sum += load(sums + (tap * kinds.count + at.of[tap][patches.image[patch]]) * F + n);
       store(to + patch * F + n, sum);
     }
 }
@@ -77,15 +75,14 @@ inline void convolve_patches(const Bits& c, const Kinds& kinds, long place, cons
 inline void send_patches(const Bits& c, const Kinds& kinds, long place, const Patches& patches, const float* sent,
                          float* to) {
   const long F = c.features, taps = c.size * c.size;
-  const unsigned short* of[kMostTaps];
-  for (long tap = 0; tap < taps; ++tap) of[tap] = kinds_at(c, kinds, place, tap);
+  const Taps at = taps_of(c, kinds, place);
   for (long n = 0; n < F; n += kWidth) {
     float* bias = to + taps * kinds.count * F + n;
     Vector total = load(bias);
     for (long patch = 0; patch < patches.count; ++patch) {
       const Vector passed = load(sent + patch * F + n);
       for (long tap = 0; tap < taps; ++tap) {
-        float* sum = to + (tap * kinds.count + of[tap][patches.image[patch]]) * F + n;
+        float* sum = to + (tap * kinds.count + at.of[tap][patches.image[patch]]) * F + n;
         store(sum, load(sum) + passed);
       }
       total += passed;
@@ -261,12 +258,13 @@ inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, 
       for (long b = 0; b < B; ++b) chosen[p * B + b] = static_cast<int>(count + patches.of[b]);
       count += patches.count;
     }
-    for (long b = 0; b < B; ++b)
-      for (long o = 0; o < O; o += kWidth) {
-        Vector sum = {};
-        for (long p = 0; p < share.count; ++p) sum += load(made + chosen[p * B + b] * O + o);
-        store(sums + chunk * partial + b * O + o, sum);
-      }
+    for (long b = 0; b < B; ++b) {
+      float* to = sums + chunk * partial + b * O;
+      const auto row = [=](long p) { return made + chosen[p * B + b] * O; };
+      long o = 0;
+      for (; o + 8 * kWidth <= O; o += 8 * kWidth) add_rows<8>(share.count, row, o, to);
+      for (; o < O; o += kWidth) add_rows<1>(share.count, row, o, to);
+    }
   });
   each(c.lanes, [=](long lane) {
     float* total = sums + lane * kShares * partial;

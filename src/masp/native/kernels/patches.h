@@ -1,5 +1,7 @@
 // What repeats in planes of zeros and ones: pixels of the same kind, and patches that are the same at the same place.
 
+constexpr long kMostTaps = 64;  // of a patch; as in cells.py
+
 // The pixels of a lane, each as the number of its kind: equal numbers, equal planes.
 struct Kinds {
   const unsigned short* of;     // [H * W, B]
@@ -90,9 +92,33 @@ struct Patches {
   const unsigned short *of, *image;  // [B], [count]
 };
 
-inline const unsigned short* kinds_at(const Bits& c, const Kinds& kinds, long place, long tap) {
-  const long columns = c.width - c.size + 1, y = place / columns + tap / c.size, x = place % columns + tap % c.size;
-  return kinds.of + (y * c.width + x) * c.batch;
+// Where the kinds [B] of every tap of a place are.
+struct Taps {
+  const unsigned short* of[kMostTaps];
+};
+
+inline Taps taps_of(const Bits& c, const Kinds& kinds, long place) {
+  const long columns = c.width - c.size + 1;
+  const unsigned short* first = kinds.of + (place / columns * c.width + place % columns) * c.batch;
+  Taps found;
+  for (long y = 0, tap = 0; y < c.size; ++y)
+    for (long x = 0; x < c.size; ++x) found.of[tap++] = first + (y * c.width + x) * c.batch;
+  return found;
+}
+
+// key [B] = the kinds of all taps, one beside the other.
+inline void exact_keys(const Bits& c, const Kinds& kinds, const Taps& taps, unsigned long* __restrict key) {
+  const long B = c.batch, count = c.size * c.size, width = kinds.width;
+  long tap = 0;
+  for (long b = 0; b < B; ++b) key[b] = 0;
+  for (; tap + 3 <= count; tap += 3) {
+    const unsigned short *__restrict x = taps.of[tap], *__restrict y = taps.of[tap + 1], *__restrict z = taps.of[tap + 2];
+    for (long b = 0; b < B; ++b)
+      key[b] = key[b] << 3 * width | static_cast<unsigned long>(x[b]) << 2 * width |
+               static_cast<unsigned long>(y[b]) << width | z[b];
+  }
+  for (; tap < count; ++tap)
+    for (long b = 0; b < B; ++b) key[b] = key[b] << width | taps.of[tap][b];
 }
 
 constexpr long kGuesses = 1 << 12;
@@ -125,20 +151,21 @@ inline long number_keys(long B, const unsigned long* __restrict key, unsigned sh
 inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned short* of, unsigned short* image) {
   const long taps = c.size * c.size, slots = power_of_two(2 * c.batch), B = c.batch;
   unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 2 * B + slots / 2 + 1));
-  for (long b = 0; b < B; ++b) key[b] = 0;
-  for (long tap = 0; tap < taps; ++tap) {
-    const unsigned short* __restrict kind = kinds_at(c, kinds, place, tap);
-    if (kinds.width > 0)
-      for (long b = 0; b < B; ++b) key[b] = key[b] << kinds.width | kind[b];
-    else
-      for (long b = 0; b < B; ++b) key[b] = mixed(key[b] + kind[b] + 1);
+  const Taps at = taps_of(c, kinds, place);
+  long count = 0;
+  if (kinds.width > 0) {
+    exact_keys(c, kinds, at, key);
+    count = number_keys(B, key, of, image);
+    if (count > 0) return count;
+  } else {
+    for (long b = 0; b < B; ++b) key[b] = 0;
+    for (long tap = 0; tap < taps; ++tap)
+      for (long b = 0; b < B; ++b) key[b] = mixed(key[b] + at.of[tap][b] + 1);
   }
-  long count = kinds.width > 0 ? number_keys(B, key, of, image) : 0;
-  if (count > 0) return count;
   const auto same = [&](long a, long b) {
     if (key[a] != key[b]) return false;
     for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
-      if (kinds_at(c, kinds, place, tap)[a] != kinds_at(c, kinds, place, tap)[b]) return false;
+      if (at.of[tap][a] != at.of[tap][b]) return false;
     return true;
   };
   unsigned short* table = reinterpret_cast<unsigned short*>(key + B);  // number + 1; 0: free
