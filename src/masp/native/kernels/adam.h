@@ -27,8 +27,8 @@ template <class Body>
 inline void each_piece(const Step& step, float* parts, Body body) {
   const long chunks = chunks_of(step), numbers = numbers_of(step);
   each(step.lanes * chunks, [=, &step](long chunk) {
-    const long lane = chunk / chunks, begin = chunk % chunks * numbers / chunks;
-    const long end = (chunk % chunks + 1) * numbers / chunks;
+    const long lane = chunk / chunks, which = from_both_ends(chunk % chunks, chunks);
+    const long begin = which * numbers / chunks, end = (which + 1) * numbers / chunks;
     float part = 0.0f;
     for (long i = 0, first = 0; i < step.leaves; first += step.leaf[i++].size) {
       const Leaf& leaf = step.leaf[i];

@@ -93,14 +93,19 @@ inline void send_patches(const Bits& c, const Kinds& kinds, long place, const Pa
 
 constexpr long kShares = 4;  // of the places of an image: each sums for itself, and the sums are added in order
 
-// Some of the places.
+// Some of the places: two runs of them, because games have most of their patches at one end of the image.
 struct Share {
-  long lane, begin, count;
+  long lane, count, first, split, second;
+
+  long place(long p) const { return p < split ? first + p : second + p - split; }
 };
 
 inline Share share_of(const Bits& c, long chunk) {
-  const long share = chunk % kShares, begin = share * c.pixels() / kShares;
-  return {chunk / kShares, begin, (share + 1) * c.pixels() / kShares - begin};
+  const auto begin = [&](long run) { return run * c.pixels() / (2 * kShares); };
+  const long share = chunk % kShares;
+  const long a = from_both_ends(2 * share, 2 * kShares), b = from_both_ends(2 * share + 1, 2 * kShares);
+  const long split = begin(a + 1) - begin(a);
+  return {chunk / kShares, split + begin(b + 1) - begin(b), begin(a), split, begin(b)};
 }
 
 // total[0..size) += all other shares, `size` apart.
@@ -245,7 +250,7 @@ inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, 
     int* chosen = reinterpret_cast<int*>(made + share.count * B * O);  // [places, B]
     long count = 0;
     for (long p = 0; p < share.count; ++p) {
-      const long place = share.begin + p, there = weights_of(h, share.lane, place);
+      const long place = share.place(p), there = weights_of(h, share.lane, place);
       const Patches patches = ready.found.patches(c, share.lane, place);
       convolve_patches(c, kinds, place, patches, kernel_sums, w.bias + share.lane * F, features);
       if (changed != nullptr)
@@ -302,7 +307,7 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
     float *sent = features + B * F, *summed = sent + B * F, *to_kinds = sums + chunk * partial;
     for (long i = 0; i < partial; i += kWidth) store(to_kinds + i, Vector{});
     for (long p = 0; p < share.count; ++p) {
-      const long place = share.begin + p, there = weights_of(h, share.lane, place);
+      const long place = share.place(p), there = weights_of(h, share.lane, place);
       const Patches patches = ready.found.patches(c, share.lane, place);
       convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, w.bias + share.lane * F,
                        features);

@@ -35,6 +35,10 @@ inline void streamed() {
 }
 inline bool whole_vectors(const float* at) { return reinterpret_cast<unsigned long>(at) % (4 * kWidth) == 0; }
 
+// The i-th of n, taken from both ends in turn: what grows from one end to the other comes out even among those who take
+// the first and the last of it. Whoever cuts the same memory does it this way, so that a core finds what is its own.
+inline long from_both_ends(long i, long n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
+
 template <class Body>
 inline void each(long chunks, Body body) {
   parallel(chunks, [](void* data, long i) { (*static_cast<Body*>(data))(i); }, &body);
