@@ -63,7 +63,7 @@ def join_common(x: Array | Cells, common: Array) -> Array | Cells:
 
 
 class Linear(nn.Module):
-    """A linear layer whose weights are [outputs, inputs].
+    """A linear layer whose weights are [outputs, inputs], except where `inputs_first` says otherwise.
 
     XLA makes the gradient this way round; with flax's [inputs, outputs], Adam read it across the rows, which took a
     third of an update of MinAtar (docs/performance.md).

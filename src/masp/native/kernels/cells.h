@@ -8,11 +8,19 @@ constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
 
 // N vectors of `to`, from `first` on, = those of row(0) + row(1) + ...
 template <long N, class Row>
-inline void add_rows(long count, Row row, long first, float* to) {
+inline void add_vectors(long count, Row row, long first, float* to) {
   Vector sum[N] = {};
   for (long i = 0; i < count; ++i)
     for (long n = 0; n < N; ++n) sum[n] += load(row(i) + first + n * kWidth);
   for (long n = 0; n < N; ++n) store(to + first + n * kWidth, sum[n]);
+}
+
+// to [size] = row(0) + row(1) + ...
+template <class Row>
+inline void add_rows(long count, Row row, long size, float* to) {
+  long n = 0;
+  for (; n + 8 * kWidth <= size; n += 8 * kWidth) add_vectors<8>(count, row, n, to);
+  for (; n < size; n += kWidth) add_vectors<1>(count, row, n, to);
 }
 
 // summed [count, O]: the gradients [B, O] of the images that have each patch.
@@ -25,10 +33,7 @@ inline void sum_patches(const Bits& c, const Patches& patches, const float* grad
   // Now images are in the order of their patches, and `end` says where each patch begins.
   for (long k = 0; k < patches.count; ++k) {
     const long first = end[k], count = (k + 1 < patches.count ? end[k + 1] : c.batch) - first;
-    const auto row = [=](long i) { return gradient + order[first + i] * O; };
-    long o = 0;
-    for (; o + 8 * kWidth <= O; o += 8 * kWidth) add_rows<8>(count, row, o, summed + k * O);
-    for (; o < O; o += kWidth) add_rows<1>(count, row, o, summed + k * O);
+    add_rows(count, [=](long i) { return gradient + order[first + i] * O; }, O, summed + k * O);
   }
 }
 
@@ -263,13 +268,8 @@ inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, 
       for (long b = 0; b < B; ++b) chosen[p * B + b] = static_cast<int>(count + patches.of[b]);
       count += patches.count;
     }
-    for (long b = 0; b < B; ++b) {
-      float* to = sums + chunk * partial + b * O;
-      const auto row = [=](long p) { return made + chosen[p * B + b] * O; };
-      long o = 0;
-      for (; o + 8 * kWidth <= O; o += 8 * kWidth) add_rows<8>(share.count, row, o, to);
-      for (; o < O; o += kWidth) add_rows<1>(share.count, row, o, to);
-    }
+    for (long b = 0; b < B; ++b)
+      add_rows(share.count, [=](long p) { return made + chosen[p * B + b] * O; }, O, sums + chunk * partial + b * O);
   });
   each(c.lanes, [=](long lane) {
     float* total = sums + lane * kShares * partial;
