@@ -145,6 +145,11 @@ def test_seeds_are_one_unit_only_where_asked():
     assert [unit.seeds for unit in plan(TINY, "smoke").units] == [(0,), (1,)]
     together = replace(TINY, cells=lambda scale: [trials_cell(replace(PLAIN, together=True))])
     assert [unit.seeds for unit in plan(together, "smoke").units] == [(0, 1)]
+    twelve = replace(PLAIN, together=True, seeds=tuple(range(12)))
+    assert [unit.seeds for unit in plan(replace(TINY, cells=lambda scale: [trials_cell(twelve)]), "smoke").units] == [
+        tuple(range(10)),
+        (10, 11),
+    ]
 
 
 def trials_cell(trial: Trial):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,14 @@ from masp.experiments.experiment import Cell, Experiment, Scale
 from masp.experiments.identity import trial_id
 from masp.experiments.trial import SWEPT, Trial
 
+TOGETHER = 10
+"""Most seeds that a unit trains together: enough to fill a core, few enough that several cores share thirty seeds and
+that seeds which are added later leave the first ones as they are."""
+
 
 @dataclass(frozen=True)
 class Unit:
-    """What one process runs without a break: one trial with one seed, or with all of them together."""
+    """What one process runs without a break: one trial with one seed, or with several together."""
 
     trial: Trial
     trial_id: str
@@ -102,7 +106,8 @@ def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
 
 def units_of(trial: Trial, label: str) -> list[Unit]:
     """The units of one trial."""
-    groups: Iterable[tuple[int, ...]] = [trial.seeds] if trial.together else [(seed,) for seed in trial.seeds]
+    size = TOGETHER if trial.together else 1
+    groups = [trial.seeds[i : i + size] for i in range(0, len(trial.seeds), size)]
     found_id = trial_id(trial)
     return [Unit(trial, found_id, seeds, label, _needs(trial, seeds)) for seeds in groups]
 
