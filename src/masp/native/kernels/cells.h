@@ -1,6 +1,7 @@
 // Planes of zeros and ones through a convolution with ReLU and a linear layer, in one. A batch has few different
-// patches at any one place of the image: those that are the same there are multiplied once, their results added up or,
-// on the way back, their gradients added before they are multiplied. Features and outputs are whole vectors of every
+// patches at any one place of the image: those that are the same there are multiplied once, or, on the way back, their
+// gradients are added before they are multiplied. Most images have the same one: what it comes to is added to all of
+// them at once, and what differs from it to the others; on the way back, its images are all but the others. Features and outputs are whole vectors of every
 // instruction set; the linear weights are [L, inputs, outputs], of which the last multiply what all images have in common;
 // inputs between those and the pixels take no part.
 
@@ -15,6 +16,11 @@ inline void add_vectors(long count, Row row, long first, float* to) {
   for (long n = 0; n < N; ++n) store(to + first + n * kWidth, sum[n]);
 }
 
+// to [size] += row
+inline void add_to(const float* row, long size, float* to) {
+  for (long n = 0; n < size; n += kWidth) store(to + n, load(to + n) + load(row + n));
+}
+
 // to [size] = row(0) + row(1) + ...
 template <class Row>
 inline void add_rows(long count, Row row, long size, float* to) {
@@ -23,18 +29,21 @@ inline void add_rows(long count, Row row, long size, float* to) {
   for (; n < size; n += kWidth) add_vectors<1>(count, row, n, to);
 }
 
-// summed [count, O]: the gradients [B, O] of the images that have each patch.
-inline void sum_patches(const Bits& c, const Patches& patches, const float* gradient, long O, float* summed) {
-  int *order = reinterpret_cast<int*>(scratch(kOnes, 2 * c.batch)), *end = order + c.batch;
-  for (long k = 0; k < patches.count; ++k) end[k] = 0;
-  for (long b = 0; b < c.batch; ++b) ++end[patches.of[b]];
-  for (long k = 1; k < patches.count; ++k) end[k] += end[k - 1];
-  for (long b = c.batch - 1; b >= 0; --b) order[--end[patches.of[b]]] = static_cast<int>(b);
-  // Now images are in the order of their patches, and `end` says where each patch begins.
-  for (long k = 0; k < patches.count; ++k) {
-    const long first = end[k], count = (k + 1 < patches.count ? end[k + 1] : c.batch) - first;
-    add_rows(count, [=](long i) { return gradient + order[first + i] * O; }, O, summed + k * O);
+// summed [count, O]: the gradients [B, O] of the images that have each patch, of which `total` [O] is the sum.
+inline void sum_patches(const Patches& patches, const float* gradient, const float* total, long O, float* summed) {
+  for (long k = 1; k < patches.count; ++k) {
+    const unsigned short* images = patches.others + patches.end[k - 1];
+    const long count = patches.end[k] - patches.end[k - 1];
+    add_rows(count, [=](long i) { return gradient + images[i] * O; }, O, summed + k * O);
   }
+  add_rows(patches.count - 1, [=](long i) { return summed + (i + 1) * O; }, O, summed);
+  for (long o = 0; o < O; o += kWidth) store(summed + o, load(total + o) - load(summed + o));
+}
+
+// And the other way: what the patches [count, O] came to, less the first of them, to the sums [B, O] of the others.
+inline void spread_patches(const Patches& patches, const float* made, long O, float* sums) {
+  for (long k = 1; k < patches.count; ++k)
+    for (long i = patches.end[k - 1]; i < patches.end[k]; ++i) add_to(made + k * O, O, sums + patches.others[i] * O);
 }
 
 // [taps, kinds, F] sums of the rows of weights [depth, F] that a kind of pixel has ones for.
@@ -178,6 +187,11 @@ inline void multiply_back(const Hidden& h, long count, const float* gradients, c
     }
 }
 
+// Rows [count, F] but the first, less the first.
+inline void subtract_first(long count, long F, float* rows) {
+  for (long i = F; i < count * F; i += kWidth) store(rows + i, load(rows + i) - load(rows + i % F));
+}
+
 // What every lane needs before its places are looked at: kinds of pixels, and `add_kinds` of the kernel and its change.
 struct Prepared {
   Found found;
@@ -243,17 +257,16 @@ inline void send_common(const Hidden& h, long lane, const float* weights, const 
 inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, const float* before,
                   const HiddenWeights* changed, float* out) {
   const Bits& c = h.planes;
-  const long F = c.features, O = h.outputs, B = c.batch, partial = B * O;
+  const long F = c.features, O = h.outputs, B = c.batch, partial = (B + 1) * O;
   const Prepared ready = prepare(h, numbers, w.kernel, changed == nullptr ? nullptr : changed->kernel);
-  float* sums = scratch(kShared, c.lanes * kShares * partial);
+  float* sums = scratch(kShared, c.lanes * kShares * partial);  // of each image, and behind them of all
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
     const Kinds& kinds = ready.found.kinds[share.lane];
     const float* kernel_sums = ready.kernel + share.lane * ready.size;
-    float* features = scratch(kTile, 2 * B * F + share.count * B * (O + 1));
-    float *changes = changed == nullptr ? nullptr : features + B * F, *made = features + 2 * B * F;
-    int* chosen = reinterpret_cast<int*>(made + share.count * B * O);  // [places, B]
-    long count = 0;
+    float *features = scratch(kTile, 2 * B * F + B * O), *made = features + 2 * B * F, *its = sums + chunk * partial;
+    float* changes = changed == nullptr ? nullptr : features + B * F;
+    for (long i = 0; i < partial; i += kWidth) store(its + i, Vector{});
     for (long p = 0; p < share.count; ++p) {
       const long place = share.place(p), there = weights_of(h, share.lane, place);
       const Patches patches = ready.found.patches(c, share.lane, place);
@@ -262,26 +275,27 @@ inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, 
         convolve_patches(c, kinds, place, patches, ready.change + share.lane * ready.size,
                          changed->bias + share.lane * F, changes);
       gate(patches.count * F, features, changes);
+      subtract_first(patches.count, F, features);
       const float* factor = changed == nullptr ? w.weights : changed->weights;
-      multiply_features(h, patches.count, features, factor + there, made + count * O, false);
-      if (changed != nullptr) multiply_features(h, patches.count, changes, w.weights + there, made + count * O, true);
-      for (long b = 0; b < B; ++b) chosen[p * B + b] = static_cast<int>(count + patches.of[b]);
-      count += patches.count;
+      multiply_features(h, patches.count, features, factor + there, made, false);
+      if (changed != nullptr) {
+        subtract_first(patches.count, F, changes);
+        multiply_features(h, patches.count, changes, w.weights + there, made, true);
+      }
+      add_to(made, O, its + B * O);
+      spread_patches(patches, made, O, its);
     }
-    for (long b = 0; b < B; ++b)
-      add_rows(share.count, [=](long p) { return made + chosen[p * B + b] * O; }, O, sums + chunk * partial + b * O);
   });
   each(c.lanes, [=](long lane) {
-    float* total = sums + lane * kShares * partial;
+    float *total = sums + lane * kShares * partial, *same = total + B * O;
     add_shares(total, partial);
-    float* same = total + partial;  // of another share, which has done its work
     const HiddenWeights& added = changed == nullptr ? w : *changed;
-    for (long o = 0; o < O; ++o) same[o] = added.offset[lane * O + o];
+    add_to(added.offset + lane * O, O, same);
     add_common(h, lane, added.weights, w.common, same);
     if (changed != nullptr) add_common(h, lane, w.weights, changed->common, same);
     for (long b = 0; b < B; ++b)
       for (long o = 0; o < O; o += kWidth) {
-        const long at = lane * partial + b * O + o;
+        const long at = (lane * B + b) * O + o;
         Vector v = load(total + b * O + o) + load(same + o);
         if (h.rectified) v = changed == nullptr ? rectified(v) : where_above_0(load(before + at), v);
         store(out + at, v);
@@ -300,6 +314,8 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
   float* passed = sums + c.lanes * kShares * partial;  // [L, B, O] what came through ReLU
   for (long i = 0; i < c.lanes * B * O; i += kWidth)
     store(passed + i, h.rectified ? where_above_0(load(made + i), load(gradient + i)) : load(gradient + i));
+  for (long lane = 0; lane < c.lanes; ++lane)
+    add_rows(B, [=](long b) { return passed + (lane * B + b) * O; }, O, to.offset + lane * O);
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
     const Kinds& kinds = ready.found.kinds[share.lane];
@@ -311,7 +327,7 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
       const Patches patches = ready.found.patches(c, share.lane, place);
       convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, w.bias + share.lane * F,
                        features);
-      sum_patches(c, patches, passed + share.lane * B * O, O, summed);
+      sum_patches(patches, passed + share.lane * B * O, to.offset + share.lane * O, O, summed);
       multiply_back(h, patches.count, summed, w.weights + there, sent);
       gate(patches.count * F, features, sent);
       multiply_outer(h, patches.count, features, summed, to.weights + there);
@@ -319,16 +335,13 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
     }
   });
   each(c.lanes, [=](long lane) {
-    float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F), *sum = to.offset + lane * O;
+    float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F);
     const Kinds& kinds = ready.found.kinds[lane];
     add_shares(total, partial);
     for (long f = 0; f < F; ++f) to.bias[lane * F + f] = total[c.size * c.size * kinds.count * F + f];
     for (long i = 0; i < depth * F; i += kWidth) store(rows + i, Vector{});
     send_kinds(c, kinds, total, rows);
     unpack_by_depth(c, rows, F, to.kernel + lane * F * depth);
-    for (long o = 0; o < O; ++o) sum[o] = 0.0f;
-    for (long b = 0; b < B; ++b)
-      for (long o = 0; o < O; ++o) sum[o] += passed[(lane * B + b) * O + o];
-    send_common(h, lane, w.weights, w.common, sum, to.weights, to.common);
+    send_common(h, lane, w.weights, w.common, to.offset + lane * O, to.weights, to.common);
   });
 }

@@ -86,10 +86,12 @@ inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* ro
   return {of, planes, count, width * taps <= 64 ? width : 0};
 }
 
-// The different patches at one place: which of them each image has, and an image that has it.
+// The different patches at one place. The first is one that many images have; which, the others leave to be seen.
 struct Patches {
   long count;
-  const unsigned short *of, *image;  // [B], [count]
+  const unsigned short* image;   // [count] one that has it
+  const unsigned short* others;  // all images without the first patch, by what patch they have
+  const unsigned short* end;     // [count] of the images of each patch among the others; the first has none there
 };
 
 // Where the kinds [B] of every tap of a place are.
@@ -125,38 +127,71 @@ constexpr long kGuesses = 1 << 12;
 
 inline long place_of(unsigned long key, long slots) { return static_cast<long>(mixed(key) >> 40) & (slots - 1); }
 
-// Numbers for equal keys [B], in the order of their first image: how many, or 0 where two keys share a place in a table
+// Numbers for equal keys [count], in the order of their first: how many, or 0 where two keys share a place in a table
 // and it must be done with more care. Nothing here depends on what the keys are, so the processor never guesses wrong.
-inline long number_keys(long B, const unsigned long* __restrict key, unsigned short* __restrict of,
-                        unsigned short* __restrict image) {
-  unsigned short* __restrict slot = reinterpret_cast<unsigned short*>(scratch(kGuessed, kGuesses / 2 + B));
-  unsigned short *__restrict first = slot + B, *__restrict table = first + B;  // the table need not be clean
-  for (long b = 0; b < B; ++b) slot[b] = static_cast<unsigned short>(place_of(key[b], kGuesses));
-  for (long b = B - 1; b >= 0; --b) table[slot[b]] = static_cast<unsigned short>(b);
-  for (long b = 0; b < B; ++b) first[b] = table[slot[b]];
+inline long number_keys(long count, const unsigned long* __restrict key, unsigned short* __restrict of) {
+  unsigned short* __restrict slot = reinterpret_cast<unsigned short*>(scratch(kGuessed, kGuesses / 2 + count));
+  unsigned short *__restrict first = slot + count, *__restrict table = first + count;  // the table need not be clean
+  for (long i = 0; i < count; ++i) slot[i] = static_cast<unsigned short>(place_of(key[i], kGuesses));
+  for (long i = count - 1; i >= 0; --i) table[slot[i]] = static_cast<unsigned short>(i);
+  for (long i = 0; i < count; ++i) first[i] = table[slot[i]];
   unsigned long wrong = 0;
-  for (long b = 0; b < B; ++b) wrong |= key[b] ^ key[first[b]];
+  for (long i = 0; i < count; ++i) wrong |= key[i] ^ key[first[i]];
   if (wrong != 0) return 0;
-  long count = 0;
-  for (long b = 0; b < B; ++b) {
-    image[count] = static_cast<unsigned short>(b);
-    of[b] = static_cast<unsigned short>(count);
-    of[b] = of[first[b]];
-    count += first[b] == b;
+  long found = 0;
+  for (long i = 0; i < count; ++i) {
+    of[i] = static_cast<unsigned short>(found);
+    of[i] = of[first[i]];
+    found += first[i] == i;
   }
-  return count;
+  return found;
 }
 
-// How many there are at a place; `of` [B] and `image` [B] are filled in.
-inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned short* of, unsigned short* image) {
-  const long taps = c.size * c.size, slots = power_of_two(2 * c.batch), B = c.batch;
-  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 2 * B + slots / 2 + 1));
+// The same with care: same(i, j) has the last word.
+template <class Same>
+inline long number_slowly(long count, const unsigned long* key, Same same, unsigned short* of) {
+  const long slots = power_of_two(2 * count);
+  unsigned short* table = reinterpret_cast<unsigned short*>(scratch(kGuessed, slots / 2 + count));  // 0: free
+  unsigned short* first = table + slots;
+  for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
+  long found = 0;
+  for (long i = 0; i < count; ++i) {
+    long slot = place_of(key[i], slots);
+    while (table[slot] != 0 && !same(first[table[slot] - 1], i)) slot = (slot + 1) & (slots - 1);
+    if (table[slot] == 0) {
+      first[found] = static_cast<unsigned short>(i);
+      table[slot] = static_cast<unsigned short>(++found);
+    }
+    of[i] = static_cast<unsigned short>(table[slot] - 1);
+  }
+  return found;
+}
+
+constexpr long kAsked = 4;  // images, for a patch that many have
+
+// An image whose key many others have as well.
+inline long common_key(long B, const unsigned long* __restrict key) {
+  long found = 0, most = 0;
+  for (long i = 0; i < kAsked; ++i) {
+    const unsigned long asked = key[i * B / kAsked];
+    long having = 0;
+    for (long b = 0; b < B; ++b) having += key[b] == asked;
+    if (having > most) most = having, found = i * B / kAsked;
+  }
+  return found;
+}
+
+// How many there are at a place; what `Patches` has, [B] each, is filled in.
+inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned short* image, unsigned short* others,
+                         unsigned short* end) {
+  const long taps = c.size * c.size, B = c.batch;
+  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 5 * B + 1));
+  unsigned long* __restrict key_of_other = key + B;
+  unsigned short* __restrict other = reinterpret_cast<unsigned short*>(key_of_other + B);
   const Taps at = taps_of(c, kinds, place);
-  long count = 0;
-  if (kinds.width > 0) {
+  const bool exact = kinds.width > 0;
+  if (exact) {
     exact_keys(c, kinds, at, key);
-    count = number_keys(B, key, of, image);
-    if (count > 0) return count;
   } else {
     for (long b = 0; b < B; ++b) key[b] = 0;
     for (long tap = 0; tap < taps; ++tap)
@@ -164,37 +199,47 @@ inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned
   }
   const auto same = [&](long a, long b) {
     if (key[a] != key[b]) return false;
-    for (long tap = 0; kinds.width == 0 && tap < taps; ++tap)
+    for (long tap = 0; !exact && tap < taps; ++tap)
       if (at.of[tap][a] != at.of[tap][b]) return false;
     return true;
   };
-  unsigned short* table = reinterpret_cast<unsigned short*>(key + B);  // number + 1; 0: free
-  for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
+  const long common = common_key(B, key);
+  image[0] = static_cast<unsigned short>(common), end[0] = 0;
+  long left = 0;
   for (long b = 0; b < B; ++b) {
-    long slot = place_of(key[b], slots);
-    while (table[slot] != 0 && !same(image[table[slot] - 1], b)) slot = (slot + 1) & (slots - 1);
-    if (table[slot] == 0) {
-      image[count] = static_cast<unsigned short>(b);
-      table[slot] = static_cast<unsigned short>(++count);
-    }
-    of[b] = static_cast<unsigned short>(table[slot] - 1);
+    other[left] = static_cast<unsigned short>(b);
+    left += exact ? key[b] != key[common] : !same(b, common);
   }
-  return count;
+  if (left == 0) return 1;
+  for (long i = 0; i < left; ++i) key_of_other[i] = key[other[i]];
+  unsigned short* of = other + B;
+  long count = exact ? number_keys(left, key_of_other, of) : 0;
+  if (count == 0)
+    count = number_slowly(left, key_of_other, [&](long i, long j) { return same(other[i], other[j]); }, of);
+  for (long k = 1; k <= count; ++k) end[k] = 0;
+  for (long i = 0; i < left; ++i) ++end[of[i] + 1];
+  for (long k = 1; k <= count; ++k) end[k] = static_cast<unsigned short>(end[k] + end[k - 1]);
+  unsigned short* next = other + 2 * B;
+  for (long k = 0; k < count; ++k) next[k] = end[k];
+  for (long i = 0; i < left; ++i) others[next[of[i]]++] = other[i];
+  for (long k = 1; k <= count; ++k) image[k] = others[end[k - 1]];
+  return count + 1;
 }
 
 // All that is known of the numbers of a batch. The gradient looks at those that the values came from, and a second
 // network at those of the first, so it is remembered.
 struct Found {
-  Kinds* kinds;                       // [L]
-  unsigned short *count, *of, *image;  // [L, places], [L, places, B] twice
+  Kinds* kinds;                                // [L]
+  unsigned short *count, *image, *others, *end;  // [L, places], [L, places, B] thrice
   bool known;
 
   // Those of a place; found now, unless they are known.
   Patches patches(const Bits& c, long lane, long place) const {
     const long at = lane * c.pixels() + place;
-    unsigned short *its_of = of + at * c.batch, *its_image = image + at * c.batch;
-    if (!known) count[at] = static_cast<unsigned short>(find_patches(c, kinds[lane], place, its_of, its_image));
-    return {count[at], its_of, its_image};
+    unsigned short *its_image = image + at * c.batch, *its_others = others + at * c.batch, *its_end = end + at * c.batch;
+    if (!known)
+      count[at] = static_cast<unsigned short>(find_patches(c, kinds[lane], place, its_image, its_others, its_end));
+    return {count[at], its_image, its_others, its_end};
   }
 };
 
@@ -204,10 +249,11 @@ inline Found find(const Bits& c, const void* numbers) {
   const long shape[] = {kWidth, c.lanes, c.batch, c.height, c.width, c.channels, c.bits, c.size, c.bytes};
   const long bytes = c.lanes * c.batch * c.height * c.width * c.channels * (c.bytes ? 1 : 4);
   const Remembered memory =
-      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * (c.batch + 1) + 1);
+      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * (3 * c.batch + 1) / 2 + 1);
   Kinds* kinds = reinterpret_cast<Kinds*>(memory.room + c.lanes * room);
-  unsigned short* of = reinterpret_cast<unsigned short*>(memory.room + c.lanes * room + table);
+  unsigned short* image = reinterpret_cast<unsigned short*>(memory.room + c.lanes * room + table);
   if (!memory.known)
     each(c.lanes, [=](long lane) { kinds[lane] = find_kinds(c, numbers, lane, memory.room + lane * room); });
-  return {kinds, of + 2 * places * c.batch, of, of + places * c.batch, memory.known};
+  const long each_place = places * c.batch;
+  return {kinds, image + 3 * each_place, image, image + each_place, image + 2 * each_place, memory.known};
 }
