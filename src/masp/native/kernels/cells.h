@@ -72,31 +72,29 @@ inline void send_kinds(const Bits& c, const Kinds& kinds, const float* sums, flo
 }
 
 // bias + planes * kernel of the patches, one after the other, from `add_kinds`.
-inline void convolve_patches(const Bits& c, const Kinds& kinds, long place, const Patches& patches, const float* sums,
-                             const float* bias, float* to) {
+inline void convolve_patches(const Bits& c, long kinds, const Patches& patches, const float* sums, const float* bias,
+                             float* to) {
   const long F = c.features, taps = c.size * c.size;
-  const Taps at = taps_of(c, kinds, place);
   for (long patch = 0; patch < patches.count; ++patch)
     for (long n = 0; n < F; n += kWidth) {
+      const unsigned short* kind = patches.kinds + patch * taps;
       Vector sum = load(bias + n);
-      for (long tap = 0; tap < taps; ++tap)
-        sum += load(sums + (tap * kinds.count + at.of[tap][patches.image[patch]]) * F + n);
+      for (long tap = 0; tap < taps; ++tap) sum += load(sums + (tap * kinds + kind[tap]) * F + n);
       store(to + patch * F + n, sum);
     }
 }
 
 // Adds what the patches were sent to [taps, kinds, F] and, behind them, to the bias.
-inline void send_patches(const Bits& c, const Kinds& kinds, long place, const Patches& patches, const float* sent,
-                         float* to) {
+inline void send_patches(const Bits& c, long kinds, const Patches& patches, const float* sent, float* to) {
   const long F = c.features, taps = c.size * c.size;
-  const Taps at = taps_of(c, kinds, place);
   for (long n = 0; n < F; n += kWidth) {
-    float* bias = to + taps * kinds.count * F + n;
+    float* bias = to + taps * kinds * F + n;
     Vector total = load(bias);
     for (long patch = 0; patch < patches.count; ++patch) {
+      const unsigned short* kind = patches.kinds + patch * taps;
       const Vector passed = load(sent + patch * F + n);
       for (long tap = 0; tap < taps; ++tap) {
-        float* sum = to + (tap * kinds.count + at.of[tap][patches.image[patch]]) * F + n;
+        float* sum = to + (tap * kinds + kind[tap]) * F + n;
         store(sum, load(sum) + passed);
       }
       total += passed;
@@ -105,7 +103,7 @@ inline void send_patches(const Bits& c, const Kinds& kinds, long place, const Pa
   }
 }
 
-constexpr long kShares = 4;  // of the places of an image: each sums for itself, and the sums are added in order
+constexpr long kShares = 2;  // of the places of an image: each sums for itself, and the sums are added in order
 
 // Some of the places: two runs of them, because games have most of their patches at one end of the image.
 struct Share {
@@ -192,29 +190,43 @@ inline void subtract_first(long count, long F, float* rows) {
   for (long i = F; i < count * F; i += kWidth) store(rows + i, load(rows + i) - load(rows + i % F));
 }
 
-// What every lane needs before its places are looked at: kinds of pixels, and `add_kinds` of the kernel and its change.
+// What a share needs before it looks at its places. Each makes it for itself: what one core writes and another reads
+// travels from cache to cache, which takes longer than this.
 struct Prepared {
-  Found found;
-  const float *kernel, *change;  // [L] of `size`
-  long size;
+  const unsigned short* of;     // [H * W, B] kinds of the pixels of its places, where pages are to be written
+  const float *kernel, *change;  // `add_kinds` of both
 };
 
-inline Prepared prepare(const Hidden& h, const void* numbers, const float* kernel, const float* change) {
-  const Bits& c = h.planes;
-  const Found found = find(c, numbers);
-  long most = 0;
-  for (long lane = 0; lane < c.lanes; ++lane) most = found.kinds[lane].count > most ? found.kinds[lane].count : most;
-  const long weights = c.depth() * c.features, size = c.size * c.size * most * c.features;
-  float* sums = scratch(kPacked, 2 * c.lanes * size);
-  each(c.lanes, [=](long lane) {
-    float* packed = scratch(kTile, weights);
-    pack_by_depth(c, kernel + lane * weights, c.features, packed);
-    add_kinds(c, found.kinds[lane], packed, sums + lane * size);
-    if (change == nullptr) return;
-    pack_by_depth(c, change + lane * weights, c.features, packed);
-    add_kinds(c, found.kinds[lane], packed, sums + (c.lanes + lane) * size);
-  });
-  return {found, sums, sums + c.lanes * size, size};
+inline long prepared_room(const Bits& c, long kinds) {  // in floats
+  return c.depth() * c.features + 2 * c.size * c.size * kinds * c.features + c.height * c.width * c.batch / 2 + 1;
+}
+
+inline Prepared prepare(const Bits& c, const Found& found, const Share& share, const void* numbers, const float* kernel,
+                        const float* change, float* room) {
+  const Kinds& kinds = found.kinds[share.lane];
+  const long weights = c.depth() * c.features, columns = c.width - c.size + 1;
+  float *packed = room, *sums = packed + weights, *changes = sums + c.size * c.size * kinds.count * c.features;
+  pack_by_depth(c, kernel + share.lane * weights, c.features, packed);
+  add_kinds(c, kinds, packed, sums);
+  if (change != nullptr) {
+    pack_by_depth(c, change + share.lane * weights, c.features, packed);
+    add_kinds(c, kinds, packed, changes);
+  }
+  if (found.known || kinds.of != nullptr) return {kinds.of, sums, changes};
+  unsigned short* of = reinterpret_cast<unsigned short*>(changes + c.size * c.size * kinds.count * c.features);
+  for (long run = 0; run < 2; ++run) {
+    const long first = run == 0 ? 0 : share.split, last = (run == 0 ? share.split : share.count) - 1;
+    if (first <= last)
+      number_rows(c, numbers, share.lane, share.place(first) / columns, share.place(last) / columns + c.size - 1, of);
+  }
+  return {of, sums, changes};
+}
+
+// The patches of a place; found now, unless they are known.
+inline Patches patches_of(const Bits& c, const Found& found, const Share& share, const Prepared& ready, long place) {
+  unsigned short* page = found.page(c, share.lane, place);
+  if (!found.known) write_page(c, found.kinds[share.lane].width, ready.of, place, page);
+  return read_page(c, page);
 }
 
 inline Vector rectified(Vector v) { return v < 0.0f ? Vector{} : v; }  // NaN stays NaN
@@ -258,22 +270,23 @@ inline void cells(const Hidden& h, const void* numbers, const HiddenWeights& w, 
                   const HiddenWeights* changed, float* out) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, partial = (B + 1) * O;
-  const Prepared ready = prepare(h, numbers, w.kernel, changed == nullptr ? nullptr : changed->kernel);
+  const Found found = find(c, numbers);
   float* sums = scratch(kShared, c.lanes * kShares * partial);  // of each image, and behind them of all
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
-    const Kinds& kinds = ready.found.kinds[share.lane];
-    const float* kernel_sums = ready.kernel + share.lane * ready.size;
-    float *features = scratch(kTile, 2 * B * F + B * O), *made = features + 2 * B * F, *its = sums + chunk * partial;
+    const long kinds = found.kinds[share.lane].count;
+    float* features = scratch(kTile, 2 * B * F + B * O + prepared_room(c, kinds));
+    float *made = features + 2 * B * F, *room = made + B * O, *its = sums + chunk * partial;
     float* changes = changed == nullptr ? nullptr : features + B * F;
+    const Prepared ready =
+        prepare(c, found, share, numbers, w.kernel, changed == nullptr ? nullptr : changed->kernel, room);
     for (long i = 0; i < partial; i += kWidth) store(its + i, Vector{});
     for (long p = 0; p < share.count; ++p) {
       const long place = share.place(p), there = weights_of(h, share.lane, place);
-      const Patches patches = ready.found.patches(c, share.lane, place);
-      convolve_patches(c, kinds, place, patches, kernel_sums, w.bias + share.lane * F, features);
+      const Patches patches = patches_of(c, found, share, ready, place);
+      convolve_patches(c, kinds, patches, ready.kernel, w.bias + share.lane * F, features);
       if (changed != nullptr)
-        convolve_patches(c, kinds, place, patches, ready.change + share.lane * ready.size,
-                         changed->bias + share.lane * F, changes);
+        convolve_patches(c, kinds, patches, ready.change, changed->bias + share.lane * F, changes);
       gate(patches.count * F, features, changes);
       subtract_first(patches.count, F, features);
       const float* factor = changed == nullptr ? w.weights : changed->weights;
@@ -308,8 +321,11 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
                        const float* gradient, const HiddenGradients& to) {
   const Bits& c = h.planes;
   const long F = c.features, O = h.outputs, B = c.batch, depth = c.depth();
-  const Prepared ready = prepare(h, numbers, w.kernel, nullptr);
-  const long partial = ready.size + F;  // `add_kinds` the other way round, and the bias
+  const Found found = find(c, numbers);
+  const long taps = c.size * c.size;
+  long most = 0;
+  for (long lane = 0; lane < c.lanes; ++lane) most = found.kinds[lane].count > most ? found.kinds[lane].count : most;
+  const long partial = taps * most * F + F;  // `add_kinds` the other way round, and the bias
   float* sums = scratch(kShared, c.lanes * (kShares * partial + B * O));
   float* passed = sums + c.lanes * kShares * partial;  // [L, B, O] what came through ReLU
   for (long i = 0; i < c.lanes * B * O; i += kWidth)
@@ -318,27 +334,27 @@ inline void cells_back(const Hidden& h, const void* numbers, const HiddenWeights
     add_rows(B, [=](long b) { return passed + (lane * B + b) * O; }, O, to.offset + lane * O);
   each(c.lanes * kShares, [=](long chunk) {
     const Share share = share_of(c, chunk);
-    const Kinds& kinds = ready.found.kinds[share.lane];
-    float* features = scratch(kTile, 2 * B * F + B * O);
+    const long kinds = found.kinds[share.lane].count;
+    float* features = scratch(kTile, 2 * B * F + B * O + prepared_room(c, kinds));
     float *sent = features + B * F, *summed = sent + B * F, *to_kinds = sums + chunk * partial;
+    const Prepared ready = prepare(c, found, share, numbers, w.kernel, nullptr, summed + B * O);
     for (long i = 0; i < partial; i += kWidth) store(to_kinds + i, Vector{});
     for (long p = 0; p < share.count; ++p) {
       const long place = share.place(p), there = weights_of(h, share.lane, place);
-      const Patches patches = ready.found.patches(c, share.lane, place);
-      convolve_patches(c, kinds, place, patches, ready.kernel + share.lane * ready.size, w.bias + share.lane * F,
-                       features);
+      const Patches patches = patches_of(c, found, share, ready, place);
+      convolve_patches(c, kinds, patches, ready.kernel, w.bias + share.lane * F, features);
       sum_patches(patches, passed + share.lane * B * O, to.offset + share.lane * O, O, summed);
       multiply_back(h, patches.count, summed, w.weights + there, sent);
       gate(patches.count * F, features, sent);
       multiply_outer(h, patches.count, features, summed, to.weights + there);
-      send_patches(c, kinds, place, patches, sent, to_kinds);
+      send_patches(c, kinds, patches, sent, to_kinds);
     }
   });
   each(c.lanes, [=](long lane) {
     float *total = sums + lane * kShares * partial, *rows = scratch(kTile, depth * F);
-    const Kinds& kinds = ready.found.kinds[lane];
+    const Kinds& kinds = found.kinds[lane];
     add_shares(total, partial);
-    for (long f = 0; f < F; ++f) to.bias[lane * F + f] = total[c.size * c.size * kinds.count * F + f];
+    for (long f = 0; f < F; ++f) to.bias[lane * F + f] = total[taps * kinds.count * F + f];
     for (long i = 0; i < depth * F; i += kWidth) store(rows + i, Vector{});
     send_kinds(c, kinds, total, rows);
     unpack_by_depth(c, rows, F, to.kernel + lane * F * depth);

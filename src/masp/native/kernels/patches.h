@@ -4,7 +4,7 @@ constexpr long kMostTaps = 64;  // of a patch; as in cells.py
 
 // The pixels of a lane, each as the number of its kind: equal numbers, equal planes.
 struct Kinds {
-  const unsigned short* of;     // [H * W, B]
+  const unsigned short* of;     // [H * W, B]; null: a pixel's planes are its number
   const unsigned long* planes;  // [count] of each kind, as bits
   long count;
   long width;                   // bits of a number, if all numbers of a patch are one exact key; 0: keys are hashes
@@ -39,30 +39,40 @@ inline long power_of_two(long least_size) {
   return found;
 }
 
+// Whether the planes of a pixel are the number of its kind.
+inline bool are_kinds(const Bits& c) { return c.planes() <= 7 && c.planes() * c.size * c.size <= 64; }
+
+// `of` [H * W, B] of rows of pixels, where planes are kinds.
+inline void number_rows(const Bits& c, const void* numbers, long lane, long first_row, long last_row,
+                        unsigned short* of) {
+  const long area = c.height * c.width, pixels = c.batch * area, end = c.lanes * pixels - 8;
+  const long sure = in_eight_bytes(c) ? c.batch - 1 : 0;  // images of which eight bytes can be read anywhere
+  const unsigned char* bytes = static_cast<const unsigned char*>(numbers);
+  for (long at = first_row * c.width; at < (last_row + 1) * c.width; ++at) {
+    const long first = lane * pixels + at;
+    unsigned short* to = of + at * c.batch;
+    for (long b = 0; b < sure; ++b) to[b] = static_cast<unsigned short>(planes_of_bytes(c, bytes, first + b * area));
+    for (long b = sure; b < c.batch; ++b)
+      to[b] = static_cast<unsigned short>(planes_of(c, numbers, first + b * area, first + b * area >= end));
+  }
+}
+
 // Numbers and planes of the kinds in a lane; `room` as large as `kinds_room`.
 inline long kinds_room(const Bits& c) {  // in floats
+  if (are_kinds(c)) return 256;
   const long pixels = c.batch * c.height * c.width;
-  return pixels / 2 + 1 + 2 * (pixels + 129) + power_of_two(2 * pixels) / 2 + 64;
+  return pixels / 2 + 1 + 2 * pixels + power_of_two(2 * pixels) / 2 + 64;
 }
 
 inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* room) {
   const long area = c.height * c.width, pixels = c.batch * area, taps = c.size * c.size, end = c.lanes * pixels - 8;
   unsigned long* planes = reinterpret_cast<unsigned long*>(room);
-  unsigned short* of = reinterpret_cast<unsigned short*>(planes + pixels + 129);
-  if (c.planes() <= 7 && c.planes() * taps <= 64) {  // a pixel is its own number
+  if (are_kinds(c)) {
     const long count = 1L << c.planes();
     for (long kind = 0; kind < count; ++kind) planes[kind] = kind;
-    const long sure = in_eight_bytes(c) ? c.batch - 1 : 0;  // images of which eight bytes can be read anywhere
-    const unsigned char* bytes = static_cast<const unsigned char*>(numbers);
-    for (long at = 0; at < area; ++at) {
-      const long first = lane * pixels + at;
-      unsigned short* to = of + at * c.batch;
-      for (long b = 0; b < sure; ++b) to[b] = static_cast<unsigned short>(planes_of_bytes(c, bytes, first + b * area));
-      for (long b = sure; b < c.batch; ++b)
-        to[b] = static_cast<unsigned short>(planes_of(c, numbers, first + b * area, first + b * area >= end));
-    }
-    return {of, planes, count, c.planes()};
+    return {nullptr, planes, count, c.planes()};
   }
+  unsigned short* of = reinterpret_cast<unsigned short*>(planes + pixels);
   const long slots = power_of_two(2 * pixels);
   unsigned short* table = of + rounded_up(pixels, 2);  // number + 1; 0: free
   for (long slot = 0; slot < slots; ++slot) table[slot] = 0;
@@ -86,10 +96,10 @@ inline Kinds find_kinds(const Bits& c, const void* numbers, long lane, float* ro
   return {of, planes, count, width * taps <= 64 ? width : 0};
 }
 
-// The different patches at one place. The first is one that many images have; which, the others leave to be seen.
+// The different patches at one place. The first is one that many images have; the others say which do not.
 struct Patches {
   long count;
-  const unsigned short* image;   // [count] one that has it
+  const unsigned short* kinds;   // [count, taps] of their pixels
   const unsigned short* others;  // all images without the first patch, by what patch they have
   const unsigned short* end;     // [count] of the images of each patch among the others; the first has none there
 };
@@ -99,9 +109,9 @@ struct Taps {
   const unsigned short* of[kMostTaps];
 };
 
-inline Taps taps_of(const Bits& c, const Kinds& kinds, long place) {
+inline Taps taps_of(const Bits& c, const unsigned short* of, long place) {
   const long columns = c.width - c.size + 1;
-  const unsigned short* first = kinds.of + (place / columns * c.width + place % columns) * c.batch;
+  const unsigned short* first = of + (place / columns * c.width + place % columns) * c.batch;
   Taps found;
   for (long y = 0, tap = 0; y < c.size; ++y)
     for (long x = 0; x < c.size; ++x) found.of[tap++] = first + (y * c.width + x) * c.batch;
@@ -109,8 +119,8 @@ inline Taps taps_of(const Bits& c, const Kinds& kinds, long place) {
 }
 
 // key [B] = the kinds of all taps, one beside the other.
-inline void exact_keys(const Bits& c, const Kinds& kinds, const Taps& taps, unsigned long* __restrict key) {
-  const long B = c.batch, count = c.size * c.size, width = kinds.width;
+inline void exact_keys(const Bits& c, long width, const Taps& taps, unsigned long* __restrict key) {
+  const long B = c.batch, count = c.size * c.size;
   long tap = 0;
   for (long b = 0; b < B; ++b) key[b] = 0;
   for (; tap + 3 <= count; tap += 3) {
@@ -181,17 +191,24 @@ inline long common_key(long B, const unsigned long* __restrict key) {
   return found;
 }
 
-// How many there are at a place; what `Patches` has, [B] each, is filled in.
-inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned short* image, unsigned short* others,
-                         unsigned short* end) {
+// What is kept of a place: how many patches there are, and what `Patches` says of them.
+inline long page_size(const Bits& c) { return rounded_up(1 + (2 + c.size * c.size) * c.batch, 32); }
+
+inline Patches read_page(const Bits& c, const unsigned short* page) {
+  return {page[0], page + 1 + 2 * c.batch, page + 1, page + 1 + c.batch};
+}
+
+// `of` [H * W, B]: the kinds of all pixels there.
+inline void write_page(const Bits& c, long width, const unsigned short* of, long place, unsigned short* page) {
   const long taps = c.size * c.size, B = c.batch;
-  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 5 * B + 1));
+  unsigned short *others = page + 1, *end = others + B, *kinds = end + B;
+  unsigned long* __restrict key = reinterpret_cast<unsigned long*>(scratch(kOnes, 6 * B + 1));
   unsigned long* __restrict key_of_other = key + B;
   unsigned short* __restrict other = reinterpret_cast<unsigned short*>(key_of_other + B);
-  const Taps at = taps_of(c, kinds, place);
-  const bool exact = kinds.width > 0;
+  const Taps at = taps_of(c, of, place);
+  const bool exact = width > 0;
   if (exact) {
-    exact_keys(c, kinds, at, key);
+    exact_keys(c, width, at, key);
   } else {
     for (long b = 0; b < B; ++b) key[b] = 0;
     for (long tap = 0; tap < taps; ++tap)
@@ -204,42 +221,40 @@ inline long find_patches(const Bits& c, const Kinds& kinds, long place, unsigned
     return true;
   };
   const long common = common_key(B, key);
-  image[0] = static_cast<unsigned short>(common), end[0] = 0;
+  const auto keep = [&](long k, long b) {
+    for (long tap = 0; tap < taps; ++tap) kinds[k * taps + tap] = at.of[tap][b];
+  };
+  keep(0, common);
+  page[0] = 1, end[0] = 0;
   long left = 0;
   for (long b = 0; b < B; ++b) {
     other[left] = static_cast<unsigned short>(b);
     left += exact ? key[b] != key[common] : !same(b, common);
   }
-  if (left == 0) return 1;
+  if (left == 0) return;
   for (long i = 0; i < left; ++i) key_of_other[i] = key[other[i]];
-  unsigned short* of = other + B;
-  long count = exact ? number_keys(left, key_of_other, of) : 0;
+  unsigned short *number = other + B, *next = number + B;
+  long count = exact ? number_keys(left, key_of_other, number) : 0;
   if (count == 0)
-    count = number_slowly(left, key_of_other, [&](long i, long j) { return same(other[i], other[j]); }, of);
+    count = number_slowly(left, key_of_other, [&](long i, long j) { return same(other[i], other[j]); }, number);
+  page[0] = static_cast<unsigned short>(count + 1);
   for (long k = 1; k <= count; ++k) end[k] = 0;
-  for (long i = 0; i < left; ++i) ++end[of[i] + 1];
+  for (long i = 0; i < left; ++i) ++end[number[i] + 1];
   for (long k = 1; k <= count; ++k) end[k] = static_cast<unsigned short>(end[k] + end[k - 1]);
-  unsigned short* next = other + 2 * B;
   for (long k = 0; k < count; ++k) next[k] = end[k];
-  for (long i = 0; i < left; ++i) others[next[of[i]]++] = other[i];
-  for (long k = 1; k <= count; ++k) image[k] = others[end[k - 1]];
-  return count + 1;
+  for (long i = 0; i < left; ++i) others[next[number[i]]++] = other[i];
+  for (long k = 1; k <= count; ++k) keep(k, others[end[k - 1]]);
 }
 
 // All that is known of the numbers of a batch. The gradient looks at those that the values came from, and a second
 // network at those of the first, so it is remembered.
 struct Found {
-  Kinds* kinds;                                // [L]
-  unsigned short *count, *image, *others, *end;  // [L, places], [L, places, B] thrice
-  bool known;
+  Kinds* kinds;           // [L]
+  unsigned short* pages;  // [L, places], `page_size` each
+  bool known;             // if not, pages are to be written
 
-  // Those of a place; found now, unless they are known.
-  Patches patches(const Bits& c, long lane, long place) const {
-    const long at = lane * c.pixels() + place;
-    unsigned short *its_image = image + at * c.batch, *its_others = others + at * c.batch, *its_end = end + at * c.batch;
-    if (!known)
-      count[at] = static_cast<unsigned short>(find_patches(c, kinds[lane], place, its_image, its_others, its_end));
-    return {count[at], its_image, its_others, its_end};
+  unsigned short* page(const Bits& c, long lane, long place) const {
+    return pages + (lane * c.pixels() + place) * page_size(c);
   }
 };
 
@@ -249,11 +264,10 @@ inline Found find(const Bits& c, const void* numbers) {
   const long shape[] = {kWidth, c.lanes, c.batch, c.height, c.width, c.channels, c.bits, c.size, c.bytes};
   const long bytes = c.lanes * c.batch * c.height * c.width * c.channels * (c.bytes ? 1 : 4);
   const Remembered memory =
-      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * (3 * c.batch + 1) / 2 + 1);
+      remember(shape, sizeof shape, numbers, bytes, c.lanes * room + table + places * page_size(c) / 2);
   Kinds* kinds = reinterpret_cast<Kinds*>(memory.room + c.lanes * room);
-  unsigned short* image = reinterpret_cast<unsigned short*>(memory.room + c.lanes * room + table);
+  unsigned short* pages = reinterpret_cast<unsigned short*>(memory.room + c.lanes * room + table);
   if (!memory.known)
     each(c.lanes, [=](long lane) { kinds[lane] = find_kinds(c, numbers, lane, memory.room + lane * room); });
-  const long each_place = places * c.batch;
-  return {kinds, image + 3 * each_place, image, image + each_place, image + 2 * each_place, memory.known};
+  return {kinds, pages, memory.known};
 }
