@@ -144,14 +144,32 @@ class Learner:
         """[] eq. (2): weight times the mean penalty of values [B, A]."""
         return weight * sim.batch_penalty(q, similarity, self.similarity.penalty_form)
 
-    def td_losses(self, outputs: Array, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Array:
+    @property
+    def targets_stay(self) -> bool:
+        """Whether the target network says the same of a state at every update until it is replaced."""
+        moving = self.similarity.learns or self.similarity.from_outcomes
+        return not self.agent.noisy and not (self.similarity.embedding and moving)
+
+    def target_outputs(self, state: LearnerState, observations: Array, noise: Noise = None) -> Array:
+        """[B, A, atoms] of the target network."""
+        return self.outputs(state.target_params, observations, state.similarity, noise)
+
+    def td_losses(
+        self,
+        outputs: Array,
+        state: LearnerState,
+        sample: Sample,
+        noise: Sequence[Noise],
+        target_t: Array | None = None,
+    ) -> Array:
         """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
 
         `state.params` choose the next action (double Q), the target network values it; `noise` is for the online and
-        the target network.
+        the target network. `target_t`: the outputs of that at s_t, where they are known.
         """
         batch = sample.transition
-        target_t = self.outputs(state.target_params, batch.s_t, state.similarity, noise[1])
+        if target_t is None:
+            target_t = self.target_outputs(state, batch.s_t, noise[1])
         if self.agent.double:
             selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
         else:
@@ -178,11 +196,13 @@ class Learner:
         key: Array,
         draw_held_out: Callable[[], Sample],
         inside: Sample | None = None,
+        target_t: Array | None = None,
     ) -> tuple[LearnerState, Array, Metrics]:
         """One gradient step on TD loss + penalty, then the similarity's; also the [B] losses for the priorities.
 
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         `inside` are transitions from inside the sample's windows (`intra_option`); their TD loss is added to its own.
+        `target_t`: `target_outputs` at the sample's s_t, where they are known.
         """
         # Both passes of the online network have one noise sample. Two more are for held-out data of its own.
         noise = self.noise(state, key, 4 if self.similarity.learns and self.similarity.held_out == "separate" else 2)
@@ -192,7 +212,7 @@ class Learner:
         q, pull_back_values = jax.vjp(lambda outputs: losses.expected_values(outputs, self.support), outputs)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, state, sample, noise[:2])
+            per_transition = self.td_losses(outputs, state, sample, noise[:2], target_t)
             return jnp.mean(sample.weight * per_transition), per_transition
 
         (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
@@ -312,10 +332,13 @@ class Learner:
                 known = outcomes.learn(known, before, behind, seen, batch.weight)
         return state._replace(outcomes=known, similarity=outcomes.remember(state.similarity, alike))
 
+    def has_new_target(self, state: LearnerState) -> Array:
+        """[] whether the last update replaced the target network."""
+        return state.updates % self.agent.target_period_updates == 0
+
     def _sync_target(self, state: LearnerState) -> LearnerState:
         """Copy the parameters to the target network every `target_period_updates`."""
-        due = state.updates % self.agent.target_period_updates == 0
-        target = jax.lax.cond(due, lambda: state.params, lambda: state.target_params)
+        target = jax.lax.cond(self.has_new_target(state), lambda: state.params, lambda: state.target_params)
         return state._replace(target_params=target)
 
 

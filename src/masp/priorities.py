@@ -74,7 +74,13 @@ def find(tree: Tree, mass: Array) -> Array:
 
 def sample(tree: Tree, key: Array, batch_size: int) -> Array:
     """[B] leaves, one from each of B equal parts of the total (stratified)."""
-    mass = (jnp.arange(batch_size) + jax.random.uniform(key, (batch_size,))) / batch_size * total(tree)
-    if native.usable(mass, *tree):
-        return native_sampling.find(tree, mass)
-    return jax.vmap(find, in_axes=(None, 0))(tree, mass)
+    return sample_each(tree, key[None], batch_size)[0]
+
+
+def sample_each(tree: Tree, keys: Array, batch_size: int) -> Array:
+    """[U, B] leaves: what `sample` draws with each of the keys [U], all at once."""
+    within = jax.vmap(lambda key: jax.random.uniform(key, (batch_size,)))(keys)
+    mass = ((jnp.arange(batch_size) + within) / batch_size * total(tree)).reshape(-1)
+    usable = native.usable(mass, *tree)
+    leaves = native_sampling.find(tree, mass) if usable else jax.vmap(find, in_axes=(None, 0))(tree, mass)
+    return leaves.reshape(within.shape)

@@ -123,6 +123,15 @@ def sample(
     return Sample(transition, weight, leaf)
 
 
+def sample_each(
+    state: ReplayState, keys: Array, batch_size: int, observation_shape: tuple[int, ...], stack: int
+) -> Sample:
+    """[U, B] what `sample` draws with each of the keys [U] and no importance weights, all at once."""
+    leaf = priorities.sample_each(state.tree, keys, batch_size)
+    drawn = Sample(_windows(state, leaf.reshape(-1), observation_shape, stack), jnp.ones(leaf.size), leaf.reshape(-1))
+    return jax.tree.map(lambda column: column.reshape(*leaf.shape, *column.shape[1:]), drawn)
+
+
 def _windows(state: ReplayState, leaf: Array, shape: tuple[int, ...], stack: int) -> Transition:
     """The windows that start at rows `leaf` [B]."""
     if native.usable(state.reward, state.discount):

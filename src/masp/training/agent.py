@@ -231,15 +231,39 @@ class Agent:
         count = self.config.updates_per_iteration
         # All at once, because each draw by itself is several operations, however small.
         keys = jax.vmap(keys_of)(state.learner.updates + jnp.arange(count))
+        if count > 1 and self.learner.targets_stay and not self.config.agent.prioritised:
+            return self._learn_ahead(state, keys)
         return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
 
-    def _update(self, state: AgentState, keys: Array) -> AgentState:
-        """Sample, learn, reprioritise."""
+    def _learn_ahead(self, state: AgentState, keys: Array) -> AgentState:
+        """The same updates where none changes what the next one samples: all samples are drawn at once, and the target
+        network sees them in one pass, and again when it was replaced in between."""
+        a = self.config.agent
+        samples = replay.sample_each(state.memory, keys[:, 0], a.batch_size, self.info.observation_shape, a.stack)
+        s_t = samples.transition.s_t
+
+        def targets(learner: LearnerState) -> Array:
+            outputs = self.learner.target_outputs(learner, s_t.reshape(-1, *s_t.shape[2:]))
+            return outputs.reshape(*s_t.shape[:2], *outputs.shape[1:])
+
+        def update(i: Array, both: tuple[AgentState, Array]) -> tuple[AgentState, Array]:
+            state, target_t = both
+            state = self._update(state, keys[i], jax.tree.map(lambda column: column[i], samples), target_t[i])
+            replaced = self.learner.has_new_target(state.learner)
+            return state, jax.lax.cond(replaced, lambda: targets(state.learner), lambda: target_t)
+
+        return jax.lax.fori_loop(0, len(keys), update, (state, targets(state.learner)))[0]
+
+    def _update(
+        self, state: AgentState, keys: Array, sample: Sample | None = None, target_t: Array | None = None
+    ) -> AgentState:
+        """Sample, learn, reprioritise; `sample` and its `target_t`, where they are known."""
         key_sample, key_held_out, key_update, *key_inside = keys
-        sample = self._sample(state, key_sample)
+        if sample is None:
+            sample = self._sample(state, key_sample)
         inside = self._inside(state, sample, key_inside[0]) if key_inside else None
         learner, losses, metrics = self.learner.update(
-            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside
+            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside, target_t
         )
         memory = state.memory
         if self.config.agent.prioritised:
