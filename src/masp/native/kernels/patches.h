@@ -46,7 +46,8 @@ inline bool are_kinds(const Bits& c) { return c.planes() <= 7 && c.planes() * c.
 inline void number_rows(const Bits& c, const void* numbers, long lane, long first_row, long last_row,
                         unsigned short* of) {
   const long area = c.height * c.width, pixels = c.batch * area, end = c.lanes * pixels - 8;
-  const long sure = in_eight_bytes(c) ? c.batch - 1 : 0;  // images of which eight bytes can be read anywhere
+  const bool behind = in_eight_bytes(c) && area * c.channels >= 8;  // an image is where eight bytes may be read
+  const long sure = behind ? c.batch - 1 : 0;
   const unsigned char* bytes = static_cast<const unsigned char*>(numbers);
   for (long at = first_row * c.width; at < (last_row + 1) * c.width; ++at) {
     const long first = lane * pixels + at;
