@@ -13,18 +13,24 @@ constexpr int64_t kBranching = 32;  // as in priorities.py
 const int32_t* integers(const CallFrame* frame, int i) { return static_cast<int32_t*>(frame->arguments.at[i]->data); }
 unsigned char* bytes(const CallFrame* frame, int i) { return static_cast<unsigned char*>(frame->results.at[i]->data); }
 
-// The child [0, 32) at which the running sum of its family first exceeds `mass`, which becomes what is left of it. It
+constexpr int64_t kAbreast = 8;  // draws whose sums run beside each other: one by itself waits for every addition
+
+// Of each family the child [0, 32) at which its running sum first exceeds `mass`, which becomes what is left of it. It
 // looks at all of them, because leaving early is a branch that no processor foresees.
-int64_t child_of(const float* family, float* mass) {
-  float ends[kBranching], end = 0.0f;
-  for (int64_t i = 0; i < kBranching; ++i) ends[i] = end += family[i];
-  int64_t child = 0;
-  for (int64_t i = 0; i < kBranching; ++i) child += !(ends[i] > *mass);
-  if (child == kBranching)  // rounding left it at the very end: the last child with any priority is meant
-    for (--child; child > 0 && !(family[child] > 0.0f);) --child;
-  const float before = child > 0 ? ends[child - 1] : 0.0f;
-  *mass = *mass > before ? *mass - before : 0.0f;
-  return child;
+template <int64_t N>
+void children_of(const float* const* family, float* mass, int32_t* child) {
+  float ends[N][kBranching], end[N] = {};
+  for (int64_t i = 0; i < kBranching; ++i)
+    for (int64_t n = 0; n < N; ++n) ends[n][i] = end[n] += family[n][i];
+  for (int64_t n = 0; n < N; ++n) {
+    int32_t found = 0;
+    for (int64_t i = 0; i < kBranching; ++i) found += !(ends[n][i] > mass[n]);
+    if (found == kBranching)  // rounding left it at the very end: the last child with any priority is meant
+      for (--found; found > 0 && !(family[n][found] > 0.0f);) --found;
+    const float before = found > 0 ? ends[n][found - 1] : 0.0f;
+    mass[n] = mass[n] > before ? mass[n] - before : 0.0f;
+    child[n] = found;
+  }
 }
 
 // Four frames of single bytes side by side, as Atari has them, each in the place of a byte of `mask`; where that is 0
@@ -100,9 +106,14 @@ void* masp_find(CallFrame* frame) {
   for (int64_t i = 0; i < lanes * batch; ++i) left[i] = argument(frame, 0)[i], leaf[i] = 0;
   for (int64_t level = frame->arguments.size - 1; level > 0; --level) {  // all of a level, so that none waits for another
     const int64_t size = shape(frame, static_cast<int>(level))[1];
-    for (int64_t i = 0; i < lanes * batch; ++i) {
-      const float* family = argument(frame, static_cast<int>(level)) + i / batch * size + leaf[i] * kBranching;
-      leaf[i] = static_cast<int32_t>(leaf[i] * kBranching + child_of(family, left + i));
+    const float* families = argument(frame, static_cast<int>(level));
+    const float* family[kAbreast];
+    int32_t child[kAbreast];
+    for (int64_t i = 0; i < lanes * batch;) {
+      const int64_t count = lanes * batch - i >= kAbreast ? kAbreast : 1;
+      for (int64_t n = 0; n < count; ++n) family[n] = families + (i + n) / batch * size + leaf[i + n] * kBranching;
+      count == 1 ? children_of<1>(family, left + i, child) : children_of<kAbreast>(family, left + i, child);
+      for (int64_t n = 0; n < count; ++n, ++i) leaf[i] = static_cast<int32_t>(leaf[i] * kBranching + child[n]);
     }
   }
   return nullptr;
