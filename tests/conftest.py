@@ -37,6 +37,19 @@ def pytest_unconfigure(config):
 
 
 @pytest.fixture(autouse=True, scope="module")
+def programs_go():
+    """Each compiled program takes several maps of memory, of which Linux lets a process have 65,530; XLA crashes at the
+    end of them, and the tests of one folder had come to 57,628."""
+    yield
+    import gc
+
+    import jax
+
+    jax.clear_caches()
+    gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="module")
 def quick_compilation(request):
     """Whole runs are compiled without most optimisations, in half the time; what checks numbers is left alone."""
     if request.path.parent.name not in ("training", "cli", "experiments"):
