@@ -14,13 +14,18 @@ from masp.native import cells
 from masp.networks import QNetwork, _planes
 
 CASES = {
-    # batch, height, width, channels, bits of each, kinds of pixels (0: all differ), features, outputs, common inputs
+    # batch, height, width, channels, bits of each, kinds of pixels (0: all differ; less: so many, but images are mostly
+    # the same), features, outputs, common inputs
     "few planes": (32, 10, 10, 4, 1, 3, 16, 128, 0),
     "few planes, all differ": (40, 6, 5, 7, 1, 0, 16, 16, 5),
     "many planes": (24, 7, 7, 10, 1, 20, 16, 48, 0),
     "numbers": (33, 7, 7, 1, 25, 6, 32, 128, 8),
     "numbers, keys are hashes": (50, 5, 5, 2, 25, 0, 32, 32, 0),
     "one place": (9, 3, 3, 1, 31, 4, 48, 80, 3),
+    "a game": (32, 10, 10, 4, 1, -3, 16, 128, 0),
+    "a game in numbers": (64, 7, 7, 1, 25, -6, 32, 48, 3),
+    "many images": (700, 10, 10, 4, 1, -3, 16, 16, 0),
+    "the same image": (20, 4, 6, 3, 1, -1, 16, 16, 2),
 }
 
 
@@ -30,8 +35,10 @@ ALL = tuple(range(cells.WEIGHTS))
 def arrays(name, seed=0):
     batch, height, width, channels, bits, kinds, features, outputs, common = CASES[name]
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(0, 2**bits, size=(kinds or batch * height * width, channels))
+    drawn = rng.integers(0, 2**bits, size=(abs(kinds) or batch * height * width, channels))
     which = rng.integers(0, len(drawn), size=(batch, height, width)) if kinds else np.arange(len(drawn))
+    if kinds < 0:
+        which = np.where(rng.random(which.shape) < 0.03, which, which[:1])
     numbers = drawn[which].reshape(batch, height, width, channels)
     numbers = jnp.asarray(numbers.astype(bool if bits == 1 else np.int32))
     inputs = (height - 2) * (width - 2) * features + common + (3 if common else 0)  # some take no part
@@ -108,6 +115,14 @@ def test_twice(kernels, name, parts):
         return slope(*some), jax.grad(slope)(*some), jax.grad(steepness)(*some)
 
     assert_close(found(ours), found(plainly))
+
+
+def test_what_the_kernel_can_count():
+    """Pixels that are their own kinds need no numbers; others must not be more than it has."""
+    assert cells.fits(np.zeros((700, 10, 10, 7), bool), 16, 16, 1, 3)
+    assert not cells.fits(np.zeros((700, 10, 10, 8), bool), 16, 16, 1, 3)
+    assert cells.fits(np.zeros((600, 10, 10, 8), bool), 16, 16, 1, 3)
+    assert not cells.fits(np.zeros((2**16, 3, 3, 4), bool), 16, 16, 1, 3)
 
 
 def test_lanes_are_one_call_each(kernels):

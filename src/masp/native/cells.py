@@ -27,7 +27,8 @@ from masp.native.primitive import concrete, make, zero
 WHOLE = 16
 """Features and outputs come in vectors of the widest instructions."""
 MOST_PLANES = 64
-MOST_PIXELS = 2**16 - 1
+MOST = 2**16 - 1
+"""What the kernel counts with: images, and kinds of pixels, which may be as many as pixels."""
 MOST_TAPS = 64
 WEIGHTS = 5
 """Operands that have a gradient: kernel, bias, weights, what is common, offset."""
@@ -38,8 +39,10 @@ LEAST_BATCH = 8
 def fits(numbers: Any, features: int, outputs: int, bits: int, size: int) -> bool:
     """Whether the kernel can take a batch [B, H, W, C] through a convolution and a linear layer, and is worth it."""
     whole = features % WHOLE == 0 and outputs % WHOLE == 0
-    small = numbers.shape[-1] * bits <= MOST_PLANES and np.prod(numbers.shape[:-1]) <= MOST_PIXELS
-    return bool(whole and small and size**2 <= MOST_TAPS and numbers.shape[0] >= LEAST_BATCH)
+    planes, batch = numbers.shape[-1] * bits, numbers.shape[0]
+    few_kinds = planes <= 7 and planes * size**2 <= 64  # as `are_kinds` in patches.h
+    counted = batch <= MOST if few_kinds else np.prod(numbers.shape[:-1]) <= MOST
+    return bool(whole and planes <= MOST_PLANES and counted and size**2 <= MOST_TAPS and batch >= LEAST_BATCH)
 
 
 def hidden(
