@@ -178,6 +178,8 @@ def test_controls_stand_beside_the_claim(name):
         fixed = {f"{control} as it comes" for control in ("uniform", "random", "overlap")}
         assert columns - fixed == {"rainbow", "macros as it comes", "masp as it comes"}
         assert (fixed <= columns) == (name == "defaults-minatar")  # where a claim is made of the similarity
+        rows = {cell.row for cell in experiment(name).cells("laptop") if cell.trial.control in fixed}
+        assert all(row[1] == "32" for row in rows)  # with more, `structure-minatar` has them
     elif name.endswith("-transfer"):
         assert {"rainbow", "macros", "uniform", "masp", "transfer"} <= columns
     else:

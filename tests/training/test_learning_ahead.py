@@ -29,6 +29,10 @@ def over_seeds(loop, state, function):
     return jax.jit(jax.vmap(function, in_axes=(axes,), out_axes=axes))(state)
 
 
+def assert_close(found, expected):
+    jax.tree.map(lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6), found, expected)
+
+
 def one_by_one(agent, state):
     """What the text book says: every update draws for itself and asks the target network as it is then."""
     for _ in range(agent.config.updates_per_iteration):
@@ -43,30 +47,56 @@ def one_by_one(agent, state):
         {"target_period_steps": 2},  # the network is replaced in the middle of iterations
         {"target_period_steps": 3, "double": False},  # at their ends
         {"target_period_steps": 2, "intra_option": True, "held_out": "next"},
+        {"target_period_steps": 2, "held_out": "separate"},
+        {"target_period_steps": 2, "n_step": 1, "similarity_from": "outcomes"},
+        {"target_period_steps": 2, "learn_similarity": False, "embedding": 4},
     ],
 )
 def test_ahead_is_one_by_one(tiny_config, changes):
-    config = replace(tiny_config, **UNIFORM, **changes).resolved()
+    config = replace(tiny_config, **UNIFORM | changes).resolved()
     loop, before = after_a_while(config)
     assert config.updates_per_iteration == 3 and loop.agent.learner.targets_stay
     found = over_seeds(loop, before, loop.agent.learn)
     expected = over_seeds(loop, before, lambda state: one_by_one(loop.agent, state))
     assert int(found.learner.updates) == int(before.learner.updates) + 3
-    jax.tree.map(
-        lambda ours, theirs: np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6),
+    assert_close(
         (found.learner.params, found.learner.target_params, found.learner.similarity, found.tally),
         (expected.learner.params, expected.learner.target_params, expected.learner.similarity, expected.tally),
     )
 
 
 def test_a_network_that_was_replaced_is_asked_again(tiny_config, monkeypatch):
-    """Otherwise the test above would hold for targets that are never renewed."""
-    config = replace(tiny_config, **UNIFORM, target_period_steps=2, learning_rate=0.1).resolved()
+    """Targets that are never renewed would be noticed above."""
+    config = replace(tiny_config, **UNIFORM, target_period_steps=2).resolved()
     loop, before = after_a_while(config)
     expected = over_seeds(loop, before, lambda state: one_by_one(loop.agent, state)).learner.params
+    kept = type(loop.agent.learner)._sync_target
+    replaced = type(loop.agent.learner).has_new_target
+
+    def with_its_condition(self, state):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(self), "has_new_target", replaced)
+            return kept(self, state)
+
+    monkeypatch.setattr(type(loop.agent.learner), "_sync_target", with_its_condition)
     monkeypatch.setattr(type(loop.agent.learner), "has_new_target", lambda self, state: jnp.array(False))
     stale = over_seeds(loop, before, loop.agent.learn).learner.params
-    assert any(not np.allclose(a, b, atol=1e-3) for a, b in zip(*map(jax.tree.leaves, (stale, expected)), strict=True))
+    pairs = zip(*map(jax.tree.leaves, (stale, expected)), strict=True)
+    assert any(not np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in pairs)
+
+
+def test_blocks_of_an_iteration(tiny_config, monkeypatch):
+    """Six updates, of which three at most may be known ahead; or one; or as many as two have outputs."""
+    config = replace(tiny_config, **UNIFORM | {"num_envs": 6}, target_period_steps=4).resolved()
+    loop, before = after_a_while(config)
+    expected = over_seeds(loop, before, lambda state: one_by_one(loop.agent, state)).learner.params
+    outputs = len(loop.agent.actions)
+    for most, most_outputs, ahead in ((15, 10**6, 3), (4, 10**6, 1), (100, 8 * outputs, 2)):
+        monkeypatch.setattr("masp.training.agent.MOST_AHEAD", most)
+        monkeypatch.setattr("masp.training.agent.MOST_OUTPUTS_AHEAD", most_outputs)
+        assert loop.agent._updates_ahead == ahead
+        found = over_seeds(loop, before, lambda state: loop.agent.learn(state)).learner.params
+        assert_close(found, expected)
 
 
 @pytest.mark.parametrize(

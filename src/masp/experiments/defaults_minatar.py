@@ -29,7 +29,7 @@ def cells(scale: Scale) -> list[Cell]:
     wanted = dataclasses.replace(laptop, frames=FRAMES, play_frames=laptop.frames, seeds=seeds)
     more = tuple(range(FIRST_SEED, FIRST_SEED + SEEDS_OF_MANY))
     one = dataclasses.replace(wanted, games={"Breakout": laptop.games["Breakout"]}, seeds=more)
-    # Fixed similarities with many macros are in `structure-minatar`.
+    # Fixed similarities with many macros are in `structure-minatar`, each at its best weight.
     return _rows(wanted, (K,)) + _rows(one, MANY, controls=())
 
 

@@ -13,8 +13,8 @@ from masp.experiments.identity import trial_id
 from masp.experiments.trial import SWEPT, Trial
 
 TOGETHER = 10
-"""Most seeds that a unit trains together: enough to fill a core, few enough that several cores share thirty seeds and
-that seeds which are added later leave the first ones as they are."""
+"""Most seeds that a unit trains together: enough to fill a core, few enough that several cores share thirty seeds, and
+that ten finished ones stay finished when more are asked for."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ FRAMES = 100_000
 EXPLORING_WEIGHTS = (0.001, 0.003, 0.01, 0.03)
 MANY = 1024
 FIRST_FRESH_SEED = 40
-"""`defaults-minatar` has 20 to 29."""
+"""`defaults-minatar` has 20 to 29, with many macros 20 to 49: runs of `macros` and `rainbow` are in both then."""
 
 
 def cells(scale: Scale) -> list[Cell]:

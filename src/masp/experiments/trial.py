@@ -90,7 +90,7 @@ class Trial:
     """Fields of the configuration that differ from the preset, by name."""
     sweep: Sweep | None = None
     together: bool = False
-    """All seeds train in one program; only where the environment is in JAX."""
+    """Up to ten seeds (`plan.TOGETHER`) train in one program; only where the environment is in JAX."""
 
     def __post_init__(self) -> None:
         if self.control not in CONTROLS:

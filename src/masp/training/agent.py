@@ -28,6 +28,10 @@ from masp.training.lanes import Start, start_of
 
 SHOWN_STATES = 64
 """States whose values are looked at for a row of the metrics."""
+MOST_AHEAD = 512
+"""Transitions that are drawn before the updates that learn from them."""
+MOST_OUTPUTS_AHEAD = 1 << 22
+"""Outputs of the target network that are kept for them: 16 MB."""
 
 
 class Keys(NamedTuple):
@@ -231,9 +235,21 @@ class Agent:
         count = self.config.updates_per_iteration
         # All at once, because each draw by itself is several operations, however small.
         keys = jax.vmap(keys_of)(state.learner.updates + jnp.arange(count))
-        if count > 1 and self.learner.targets_stay and not self.config.agent.prioritised:
-            return self._learn_ahead(state, keys)
-        return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
+        ahead = self._updates_ahead
+        if ahead == 1:
+            return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
+        blocks = keys.reshape(count // ahead, ahead, *keys.shape[1:])
+        return jax.lax.fori_loop(0, len(blocks), lambda i, state: self._learn_ahead(state, blocks[i]), state)
+
+    @property
+    def _updates_ahead(self) -> int:
+        """How many updates may know their samples and targets before the first: a part of those of an iteration."""
+        a, count = self.config.agent, self.config.updates_per_iteration
+        if a.prioritised or not self.learner.targets_stay:
+            return 1
+        outputs = len(self.actions) * a.num_atoms
+        most = max(1, min(MOST_AHEAD, MOST_OUTPUTS_AHEAD // outputs) // a.batch_size)
+        return max(n for n in range(1, count + 1) if count % n == 0 and n <= most)
 
     def _learn_ahead(self, state: AgentState, keys: Array) -> AgentState:
         """The same updates where none changes what the next one samples: all samples are drawn at once, and the target
@@ -249,7 +265,7 @@ class Agent:
         def update(i: Array, both: tuple[AgentState, Array]) -> tuple[AgentState, Array]:
             state, target_t = both
             state = self._update(state, keys[i], jax.tree.map(lambda column: column[i], samples), target_t[i])
-            replaced = self.learner.has_new_target(state.learner)
+            replaced = self.learner.has_new_target(state.learner) & (i + 1 < len(keys))
             return state, jax.lax.cond(replaced, lambda: targets(state.learner), lambda: target_t)
 
         return jax.lax.fori_loop(0, len(keys), update, (state, targets(state.learner)))[0]

@@ -1,9 +1,9 @@
 // Planes of zeros and ones through a convolution with ReLU and a linear layer, in one. A batch has few different
 // patches at any one place of the image: those that are the same there are multiplied once, or, on the way back, their
 // gradients are added before they are multiplied. Most images have the same one: what it comes to is added to all of
-// them at once, and what differs from it to the others; on the way back, its images are all but the others. Features and outputs are whole vectors of every
-// instruction set; the linear weights are [L, inputs, outputs], of which the last multiply what all images have in common;
-// inputs between those and the pixels take no part.
+// them at once, and what differs from it to the others; on the way back, its images are all but the others. Features
+// and outputs are whole vectors of every instruction set; the linear weights are [L, inputs, outputs], of which the last
+// multiply what all images have in common; inputs between those and the pixels take no part.
 
 constexpr long kFew = kTotal > 16 ? 6 : 3;  // patches at a time
 
