@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from masp.native.library import status
+from masp_kernels.library import status
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = (

@@ -22,16 +22,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from masp_kernels.library import available, status
+from masp_kernels.linear import linear
 
-from masp import losses, replay
-from masp.allocator import keep_freed_memory
+from masp.agent import losses, replay
 from masp.bench.turns import in_own_process
 from masp.config import TrainConfig, replace
-from masp.native.library import available, status
-from masp.native.linear import linear
+from masp.ops.allocator import keep_freed_memory
+from masp.ops.xla_threads import leave_cores_to_kernels
 from masp.presets import from_preset
 from masp.training.train import make_loop
-from masp.xla_threads import leave_cores_to_kernels
 
 CASES: dict[str, TrainConfig] = {
     "atari": replace(from_preset("atari", "Breakout"), variant="macros", replay_steps=20_000, min_replay_steps=1_000),

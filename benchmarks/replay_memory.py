@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp import replay
-from masp.nstep import Windows
-from masp.replay import ReplayState
+from masp.agent import replay
+from masp.agent.nstep import Windows
+from masp.agent.replay import ReplayState
 
 SHAPE, STACK, NUM_ENVS, BATCH = (84, 84, 1), 4, 8, 32
 

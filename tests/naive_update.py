@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from masp.agent.learner import Hyper, Learner, LearnerState
+from masp.agent.networks import QNetwork
+from masp.agent.replay import Sample, Transition
 from masp.config import AgentConfig, SimilarityConfig
-from masp.learner import Hyper, Learner, LearnerState
-from masp.metagradient import InnerStep
-from masp.networks import QNetwork
-from masp.replay import Sample, Transition
+from masp.similarity.metagradient import InnerStep
 
 INPUTS, ACTIONS, ATOMS, HIDDEN, BATCH = 6, 4, 5, 8, 4
 GAMMA = 0.9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive_play as naive
-from masp.acting import Actor
+from masp.agent.acting import Actor
 from masp.environments.base import Step
 
 TICKS, ENVS = 40, 3

@@ -5,9 +5,9 @@ import sys
 
 from turns import serve
 
-from masp.allocator import keep_freed_memory
 from masp.bench.turns import Training
 from masp.config import replace
+from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 ENV, PRESET, ITERATIONS, CHANGES = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])

@@ -14,8 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from masp import load_run
-from masp.analysis.figures import COLOURS
 from masp.experiments.store import Store
+from masp.report.figures import COLOURS
 
 FAMILIES = {
     # figure: (environments, curve, number of mined macros, frames)

@@ -4,15 +4,15 @@
 
 Every action is tried equally often in every context, and its mean reward is all that is known of it: pairs are alike by
 how near these means are, over all contexts. No learning, no network: what the data hold. Prints the ROC AUC, by pairs
-and by rows (`masp.consensus`).
+and by rows (`masp.similarity.consensus`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from masp.consensus import consensus
-from masp.similarity import group_auc
+from masp.similarity.consensus import consensus
+from masp.similarity.matrix import group_auc
 
 CONTEXTS, GROUPS, COPIES, GOOD, BAD, RUNS = 8, 8, 8, 0.6, 0.4, 50
 

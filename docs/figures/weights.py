@@ -11,11 +11,11 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from masp.analysis.figures import COLOURS
-from masp.analysis.scores import mean_score
+from masp.experiments.definitions.structure import EXPERIMENT, WEIGHTS
 from masp.experiments.identity import trial_id
 from masp.experiments.store import Store
-from masp.experiments.structure import EXPERIMENT, WEIGHTS
+from masp.report.figures import COLOURS
+from masp.report.scores import mean_score
 
 TASKS = (
     "grid, 128 actions",

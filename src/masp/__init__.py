@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 from masp.errors import UserError as UserError
 
 if TYPE_CHECKING:
-    from masp.actions import ActionSet as ActionSet
-    from masp.actions import Macro as Macro
     from masp.config import TrainConfig as TrainConfig
-    from masp.macro_env import MacroActionEnv as MacroActionEnv
-    from masp.mining import mine_macros as mine_macros
-    from masp.similarity import similarity_penalty as similarity_penalty
+    from masp.macros.actions import ActionSet as ActionSet
+    from masp.macros.actions import Macro as Macro
+    from masp.macros.mining import mine_macros as mine_macros
+    from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
+    from masp.similarity.matrix import similarity_penalty as similarity_penalty
     from masp.training.run import load_run as load_run
     from masp.training.train import train as train
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "ActionSet": "masp.actions",
-    "Macro": "masp.actions",
+    "ActionSet": "masp.macros.actions",
+    "Macro": "masp.macros.actions",
     "TrainConfig": "masp.config",
-    "MacroActionEnv": "masp.macro_env",
-    "mine_macros": "masp.mining",
-    "similarity_penalty": "masp.similarity",
+    "MacroActionEnv": "masp.macros.wrapper",
+    "mine_macros": "masp.macros.mining",
+    "similarity_penalty": "masp.similarity.matrix",
     "load_run": "masp.training.run",
     "train": "masp.training.train",
 }

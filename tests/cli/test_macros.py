@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from masp.actions import ActionSet, Macro
 from masp.cli.main import main
+from masp.macros.actions import ActionSet, Macro
 
 
 @pytest.fixture

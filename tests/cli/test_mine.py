@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from masp.actions import ActionSet
 from masp.cli.main import main
-from masp.recording import RecordedEpisode, RecordingHeader, RecordingWriter
+from masp.macros.actions import ActionSet
+from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 
 HUMAN = Path(__file__).parents[3] / "shared" / "data" / "human" / "trajectories"
 V2 = "db traj id : 1\nframe,reward,score,terminal,action\n"

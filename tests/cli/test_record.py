@@ -12,14 +12,14 @@ import jax
 import numpy as np
 import pytest
 
-from masp.actions import ActionSet
+from masp.agent.agent import Agent
 from masp.cli.main import main
 from masp.config import TrainConfig, replace
 from masp.environments import make_env
 from masp.environments.gym_vector import episode_seed
-from masp.recording import read_header, read_recording
+from masp.macros.actions import ActionSet
+from masp.macros.recording import read_header, read_recording
 from masp.training import checkpoint
-from masp.training.agent import Agent
 from masp.training.run_dir import RunDir, write_json
 
 MACROS = [(1, 1, 2), (3, 0)]
@@ -126,7 +126,7 @@ def test_observations_are_kept_to_the_bit(tmp_path, dtype, stored):
     minari = pytest.importorskip("minari")
     pytest.importorskip("pyarrow")
     from masp.environments.base import EnvInfo
-    from masp.minari_recording import MinariWriter
+    from masp.macros.recording_minari import MinariWriter
 
     info = EnvInfo("Picture-v0", (40, 40, 1), np.dtype(dtype), "image", ActionSet(2))
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 1)).astype(dtype)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from masp.cli.main import COMMANDS, main
-from masp.consensus import consensus
+from masp.similarity.consensus import consensus
 
 SMALL = ["--frames", "400", "--num-envs", "4", "--hidden", "8", "--batch-size", "8", "--min-replay-steps", "100"]
 SMALL += ["--replay-steps", "1000", "--log-every-frames", "200", "--eval-every-frames", "200", "--eval-episodes", "4"]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from vectors import assert_equal, play, stack
 
-from masp.acting import Actor
-from masp.actions import ActionSet
+from masp.agent.acting import Actor
 from masp.environments import make_env
 from masp.environments.gym_vector import episode_seed
 from masp.errors import UserError
-from masp.macro_env import MacroActionEnv
-from masp.mining.names import ALE_ACTIONS
+from masp.macros.actions import ActionSet
+from masp.macros.mining.names import ALE_ACTIONS
+from masp.macros.wrapper import MacroActionEnv
 
 ale_py = pytest.importorskip("ale_py")
 pytest.importorskip("cv2")

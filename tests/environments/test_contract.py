@@ -7,10 +7,10 @@ import pytest
 from vectors import MADE, assert_equal, make_vector, play, stack
 
 import naive_play
-from masp.acting import Actor
-from masp.actions import ActionSet
+from masp.agent.acting import Actor
 from masp.environments import make_env
 from masp.environments.base import Step
+from masp.macros.actions import ActionSet
 
 N = 4
 every = pytest.mark.parametrize("name", MADE)

@@ -3,14 +3,14 @@
 import pytest
 from minigrid_solver import solve
 
-from masp.actions import ActionSet
 from masp.cli.main import main
 from masp.config import to_flat
 from masp.environments import make_env
 from masp.environments.gym_id import maker
 from masp.environments.minigrid import ACTION_NAMES, FORWARD, LEFT, MACROS, RIGHT, full_id
+from masp.macros.actions import ActionSet
+from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 from masp.presets import SWEEPS, from_preset
-from masp.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 from masp.training.train import resolve_actions
 
 PAPER_TABLE = {

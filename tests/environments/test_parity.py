@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp.acting import Actor
-from masp.actions import ActionSet
+from masp.agent.acting import Actor
 from masp.environments.gym_vector import GymVector, episode_seed
-from masp.macro_env import MacroActionEnv
+from masp.macros.actions import ActionSet
+from masp.macros.wrapper import MacroActionEnv
 from tape_env import TapeEnv
 
 ACTIONS = ActionSet(3, [(0, 1), (2, 2, 0), (1, 0, 2, 1, 1), (1,)])

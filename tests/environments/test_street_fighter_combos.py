@@ -9,13 +9,13 @@ pytest.importorskip("stable_retro")
 
 from pad_cartridge import frames_logged, insert_cartridge, read_log
 
-from masp.actions import ActionSet
 from masp.environments.retro import RetroGame, Setting
 from masp.environments.retro_games import find_game, find_states
 from masp.environments.street_fighter import GAME, REPEAT, VIEW, Rounds
 from masp.environments.street_fighter_combos import COMPLEX, SETS, SIMPLE, combo_actions
 from masp.environments.street_fighter_moves import ADDRESSES, MOVES, Pad
 from masp.errors import UserError
+from masp.macros.actions import ActionSet
 
 KEYS = {"LP": "X", "MP": "Y", "HP": "Z", "LK": "A", "MK": "B", "HK": "C"}
 LONGEST_PAUSE = 8

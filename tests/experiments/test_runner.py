@@ -11,9 +11,6 @@ from safetensors.numpy import save_file
 from tiny_experiment import BASE, PLAIN, RICH, TINY
 from tiny_runs import finish, half_way, lines, results, wait_for
 
-from masp.analysis.tables import build
-from masp.bundle import load_bundle
-from masp.consensus import consensus
 from masp.experiments import claims
 from masp.experiments.estimate import START_SECONDS
 from masp.experiments.identity import trial_id
@@ -22,6 +19,9 @@ from masp.experiments.plan import plan
 from masp.experiments.reproduce import summary
 from masp.experiments.store import Store
 from masp.experiments.trial import Sweep
+from masp.report.tables import build
+from masp.similarity.bundle import load_bundle
+from masp.similarity.consensus import consensus
 
 KIND = {"env": "planted-bandit", "variant": "macros", "k": None}
 

@@ -2,9 +2,9 @@
 
 import time
 
-from masp.bundle import load_bundle
 from masp.experiments import claims
 from masp.experiments.store import Store
+from masp.similarity.bundle import load_bundle
 
 PATIENCE = 1500
 """Seconds until a test that waits gives up."""

@@ -10,9 +10,9 @@ import pytest
 from safetensors.numpy import load_file
 
 import masp
-from masp.bundle import load_bundle
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
+from masp.similarity.bundle import load_bundle
 from masp.training.history import read_history
 from masp.training.train import train, train_seeds
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from masp import priorities, replay
-from masp.acting import Episodes as Ended
-from masp.actions import ActionSet, Macro
+from masp.agent import priorities, replay
+from masp.agent.acting import Episodes as Ended
+from masp.agent.agent import Agent
+from masp.agent.nstep import Windows
 from masp.config import replace
 from masp.environments.planted import PlantedGrid
 from masp.errors import UserError
-from masp.mining.episodes import Episodes
-from masp.nstep import Windows
+from masp.macros.actions import ActionSet, Macro
+from masp.macros.mining.episodes import Episodes
 from masp.training import journal
 from masp.training.adaptive import Replacement, replace_macros
-from masp.training.agent import Agent
 from masp.training.discovery import exchanges, good_episodes, mined_macros, randomised, require_macros, with_exchanges
 
 ACTIONS = ActionSet(4, [(0, 0), (1, 1, 1), (2, 1, 0, 3), (3,)])

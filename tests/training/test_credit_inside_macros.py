@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from masp.actions import ActionSet
+from masp.agent.agent import Agent
 from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo
-from masp.training.agent import Agent
+from masp.macros.actions import ActionSet
 from masp.training.compiled import step_or_reset
 
 STAY, FORWARD = 0, 1

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp.actions import ActionSet
+from masp.agent.agent import Agent
 from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo, Step
+from masp.macros.actions import ActionSet
 from masp.training import evaluation
-from masp.training.agent import Agent
 from masp.training.evaluation import Policy
 
 GAMMA = 0.5

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from masp import replay
+from masp.agent import replay
 from masp.config import replace
 from masp.training.compiled import TrainState
 from masp.training.train import make_loop
@@ -92,8 +92,8 @@ def test_blocks_of_an_iteration(tiny_config, monkeypatch):
     expected = over_seeds(loop, before, lambda state: one_by_one(loop.agent, state)).learner.params
     outputs = len(loop.agent.actions)
     for most, most_outputs, ahead in ((15, 10**6, 3), (4, 10**6, 1), (100, 8 * outputs, 2)):
-        monkeypatch.setattr("masp.training.agent.MOST_AHEAD", most)
-        monkeypatch.setattr("masp.training.agent.MOST_OUTPUTS_AHEAD", most_outputs)
+        monkeypatch.setattr("masp.agent.agent.MOST_AHEAD", most)
+        monkeypatch.setattr("masp.agent.agent.MOST_OUTPUTS_AHEAD", most_outputs)
         assert loop.agent._updates_ahead == ahead
         found = over_seeds(loop, before, lambda state: loop.agent.learn(state)).learner.params
         assert_close(found, expected)

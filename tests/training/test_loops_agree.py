@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from masp.actions import ActionSet
+from masp.agent.agent import Agent, Keys
 from masp.config import TrainConfig, replace
 from masp.environments.base import Step
 from masp.environments.planted import PlantedGrid
-from masp.training.agent import Agent, Keys
+from masp.macros.actions import ActionSet
 from masp.training.compiled import CompiledLoop, step_or_reset
 from masp.training.host import HostLoop
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from masp_kernels import library
 
 from masp.config import replace
-from masp.native import library
 from masp.training.train import make_loop
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from masp.mining import mine_macros
+from masp.macros.mining import mine_macros
 
 ROWS = 1_000_000
 GROWTH_ROWS = (1_000_000, 5_000_000, 50_000_000)

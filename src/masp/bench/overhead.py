@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from masp.allocator import keep_freed_memory
 from masp.bench.turns import Training, in_own_process, in_turns, ratio
 from masp.config import replace
 from masp.environments.registry import family_of
+from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 CASES: dict[str, tuple[str, dict[str, Any], int]] = {

@@ -14,16 +14,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from masp import similarity as sim
-from masp.allocator import keep_freed_memory
+from masp.agent.learner import Learner, Metrics
+from masp.agent.networks import QNetwork
+from masp.agent.replay import Sample, Transition
 from masp.bench.turns import in_own_process, in_turns, ratio
 from masp.config import TrainConfig, replace
 from masp.environments.registry import family_of
-from masp.learner import Learner, Metrics
-from masp.networks import QNetwork
+from masp.ops.allocator import keep_freed_memory
+from masp.ops.xla_threads import leave_cores_to_kernels
 from masp.presets import from_preset
-from masp.replay import Sample, Transition
-from masp.xla_threads import leave_cores_to_kernels
+from masp.similarity import matrix as sim
 
 ACTIONS = (50, 128, 256, 512, 1042)
 RANK = 16

@@ -45,8 +45,8 @@ class Training:
     def __init__(self, config: TrainConfig, iterations: int):
         import jax
 
+        from masp.ops.xla_threads import leave_cores_to_kernels
         from masp.training.train import make_loop
-        from masp.xla_threads import leave_cores_to_kernels
 
         leave_cores_to_kernels(config.env)
         self._wait: Callable[[Any], Any] = jax.block_until_ready

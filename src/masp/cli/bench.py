@@ -26,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     figures = importlib.import_module(f"masp.bench.{args.name}").run(args.quick)
     figures["load_average"] = os.getloadavg()[0]
     if args.name != "mining":
-        from masp.native import library
+        from masp_kernels import library
 
         figures |= {"native": library.available(), "native_status": library.status()}
     if args.json:

@@ -87,7 +87,7 @@ def _train(variant: str, frames: int, seeds: int, out: Path) -> list[Any]:
 
 def _summarise(results: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:
     """Final evaluation of every variant, with intervals over seeds."""
-    from masp.analysis.statistics import bootstrap_interval
+    from masp.report.statistics import bootstrap_interval
 
     summary = {}
     for variant, runs in results.items():
@@ -112,7 +112,7 @@ def _known(rows: list[dict[str, Any]]) -> list[float]:
 
 
 def _draw(results: dict[str, list[Any]], curves: Path, heat_map: Path) -> None:
-    from masp.analysis.figures import learning_curves, similarity_map
+    from masp.report.figures import learning_curves, similarity_map
 
     points = {
         variant: [

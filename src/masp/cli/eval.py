@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from masp.analysis.statistics import bootstrap_interval
 from masp.errors import UserError
+from masp.report.statistics import bootstrap_interval
 
 if TYPE_CHECKING:
     from masp.training.run import Run
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _require_writable(video: str) -> None:
-    from masp.analysis.video import require_format
+    from masp.report.video import require_format
 
     require_format(video)
     if not Path(video).absolute().parent.is_dir():
@@ -78,6 +78,6 @@ def _require_writable(video: str) -> None:
 
 
 def _film(run: Run, video: str, seed: int) -> int:
-    from masp.analysis.filming import film
+    from masp.report.filming import film
 
     return film(run, video, seed)

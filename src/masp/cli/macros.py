@@ -7,11 +7,11 @@ import json
 import sys
 from pathlib import Path
 
-from masp.actions import ActionSet
 from masp.errors import UserError
-from masp.mining.names import spelled
-from masp.mining.noise import corrupt, replaced_places
-from masp.mining.overlap import overlap_matrix
+from masp.macros.actions import ActionSet
+from masp.macros.mining.names import spelled
+from masp.macros.noise import corrupt, replaced_places
+from masp.macros.overlap import overlap_matrix
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
     mean = float((overlap.sum() - number) / (number * (number - 1))) if number > 1 else 0.0
     constant = sum(len(set(sequence)) == 1 and len(sequence) > 1 for sequence in sequences)
     if args.png:
-        from masp.mining.figures import overlap_figure
+        from masp.macros.mining.figures import overlap_figure
 
         try:
             overlap_figure(actions).savefig(args.png, format="png", bbox_inches="tight")

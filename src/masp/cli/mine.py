@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
-from masp.mining.mine import Progress, mine
-from masp.mining.names import spelled
-from masp.mining.report import report
-from masp.mining.settings import MiningSettings
-from masp.mining.sources import open_sources
+from masp.macros.mining.mine import Progress, mine
+from masp.macros.mining.names import spelled
+from masp.macros.mining.report import report
+from masp.macros.mining.settings import MiningSettings
+from masp.macros.mining.sources import open_sources
 
 _SHARED = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
 _TUNED = ("min_count", "contained_ratio")

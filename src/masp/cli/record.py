@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
-from masp.recording import RecordedEpisode, RecordingHeader, RecordingWriter
+from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def _check(args: argparse.Namespace) -> None:
     if not out.parent.is_dir():
         raise UserError(f"{out}: cannot be written; --out names a file in an existing folder")
     if args.minari:
-        from masp.minari_recording import require_new
+        from masp.macros.recording_minari import require_new
 
         require_new(args.minari)
 
@@ -125,7 +125,7 @@ def _sinks(args: argparse.Namespace, header: RecordingHeader, info: Any) -> Iter
     """Where episodes go."""
     data_set = None
     if args.minari:
-        from masp.minari_recording import MinariWriter
+        from masp.macros.recording_minari import MinariWriter
 
         data_set = MinariWriter(args.minari, info, "random" if args.policy == "random" else "masp")
     try:

@@ -16,9 +16,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from masp.bundle import Bundle, load_bundle, save_bundle
-from masp.consensus import consensus
 from masp.errors import UserError
+from masp.similarity.bundle import Bundle, load_bundle, save_bundle
+from masp.similarity.consensus import consensus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.effects:
         _draw_effects(args.source, names, args.effects)
     if args.png:
-        from masp.analysis.figures import similarity_map
+        from masp.report.figures import similarity_map
 
         similarity_map(bundle.similarity, names, args.png, f"similarity of {len(names)} actions")
     if args.json:
@@ -91,7 +91,7 @@ def _draw_effects(source: str, names: list[str], path: str) -> None:
     rows = RunDir(source).read_metrics() if Path(source).is_dir() else []
     if not rows or "advantage" not in rows[-1]:
         raise UserError(f"{source}: --effects needs the metrics of a run, as 'masp train' writes them now")
-    from masp.analysis.effects_picture import effects_picture
+    from masp.report.effects_picture import effects_picture
 
     effects_picture(rows, names, path, f"{Path(source).name}: what the penalty does")
 

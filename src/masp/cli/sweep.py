@@ -72,7 +72,7 @@ def _without_out(args: argparse.Namespace) -> argparse.Namespace:
 
 
 def _figures(summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    from masp.analysis.statistics import bootstrap_interval
+    from masp.report.statistics import bootstrap_interval
 
     figures: dict[str, Any] = {}
     for name in ("eval_return", "eval_success", "similarity_auc"):

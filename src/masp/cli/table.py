@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 def stored_table(store: Any, name: str, scale: str | None, judged: str | None = None) -> Any:
     """The table of what the store holds; without results, the cells of the experiment with the paper's figures."""
-    from masp.analysis.paper import paper_remarks
-    from masp.analysis.tables import build
     from masp.experiments.catalogue import experiment
     from masp.experiments.plan import plan
     from masp.experiments.reproduce import plan_data
+    from masp.report.paper import paper_remarks
+    from masp.report.tables import build
 
     records = store.records()
     data = _stored_plan(store, name, scale)
@@ -74,15 +74,15 @@ def _stored_plan(store: Any, name: str, scale: str | None) -> dict[str, Any] | N
 
 def figures(store: Any, table: Any, folder: str) -> list[Path]:
     """Draw what belongs to the table."""
-    from masp.analysis.experiment_figures import draw
+    from masp.report.experiment_figures import draw
 
     return draw(table, store.records(), store.path, Path(folder))
 
 
 def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
     """To standard output."""
-    from masp.analysis.render import render
-    from masp.analysis.summary import summarise
+    from masp.report.render import render
+    from masp.report.summary import summarise
 
     if form == "json":
         shown = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}

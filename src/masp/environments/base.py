@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from masp.actions import ActionSet
+from masp.macros.actions import ActionSet
 
 if TYPE_CHECKING:  # processes that hold one environment each do without JAX
     from jax import Array

@@ -15,10 +15,10 @@ import gymnasium
 import minigrid  # noqa: F401  (registers its environments)
 import numpy as np
 
-from masp.actions import ActionSet
 from masp.environments.base import EnvInfo
 from masp.environments.gym_vector import GymVector, env_name, num_actions
 from masp.environments.minigrid_mission import mission_plane
+from masp.macros.actions import ActionSet
 
 PREFIX = "MiniGrid-"
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.actions import ActionSet, Macro
 from masp.environments.base import EnvInfo
 from masp.errors import UserError
+from masp.macros.actions import ActionSet, Macro
 
 
 def _require(task: str, name: str, value: float, low: float, high: float = math.inf) -> None:

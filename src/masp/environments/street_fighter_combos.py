@@ -9,9 +9,9 @@ moves cannot do.
 
 from __future__ import annotations
 
-from masp.actions import ActionSet, Macro
 from masp.environments.street_fighter_moves import MOVES, NAMES
 from masp.errors import UserError
+from masp.macros.actions import ActionSet, Macro
 
 SIMPLE = {
     "crouch-lp": "2 LP",

@@ -32,6 +32,6 @@ def experiment(name: str) -> Experiment:
     """The experiment called `name`."""
     if name not in NAMES:
         raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(NAMES)}")
-    module = importlib.import_module(f"masp.experiments.{name.replace('-', '_')}")
+    module = importlib.import_module(f"masp.experiments.definitions.{name.replace('-', '_')}")
     found: Experiment = module.EXPERIMENT
     return found

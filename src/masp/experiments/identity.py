@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from masp.config import TrainConfig, replace, to_flat
-from masp.experiments.controls import CONTROLS
+from masp.experiments.definitions.controls import CONTROLS
 from masp.experiments.trial import MacroSet, Trial
 from masp.presets import from_preset
 
@@ -72,7 +72,7 @@ otherwise every new option of the package would make all finished results look u
 
 
 OUTCOMES = 2
-"""Version of `masp.outcomes`, whose results are not those of the first."""
+"""Version of `masp.similarity.outcomes`, whose results are not those of the first."""
 
 
 def config_of(trial: Trial) -> TrainConfig:

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from masp.actions import ActionSet
-from masp.analysis.scores import mean_score
-from masp.bundle import Bundle, load_bundle, save_bundle
-from masp.consensus import consensus
 from masp.environments import make_env
 from masp.errors import UserError
 from masp.experiments.identity import macro_id, trial_id
 from masp.experiments.play import play
 from masp.experiments.store import Store
 from masp.experiments.trial import SWEPT, MacroSet, Play, Trial
-from masp.mining import mine_macros
-from masp.mining.noise import corrupt
+from masp.macros.actions import ActionSet
+from masp.macros.mining import mine_macros
+from masp.macros.noise import corrupt
+from masp.report.scores import mean_score
+from masp.similarity.bundle import Bundle, load_bundle, save_bundle
+from masp.similarity.consensus import consensus
 from masp.training.run import load_run
 from masp.training.run_dir import RunDir, read_json
 

@@ -10,9 +10,9 @@ import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from masp.analysis.scores import Judged
 from masp.errors import UserError
-from masp.experiments.controls import CONTROLS, TAKEN_OVER
+from masp.experiments.definitions.controls import CONTROLS, TAKEN_OVER
+from masp.report.scores import Judged
 
 
 @dataclass(frozen=True)

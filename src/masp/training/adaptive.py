@@ -22,11 +22,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from masp import outcomes, replay
-from masp import similarity as sim
-from masp.acting import ActorState
-from masp.learner import LearnerState
-from masp.training.agent import AgentState, Discovery, MacroTables
+from masp.agent import replay
+from masp.agent.acting import ActorState
+from masp.agent.agent import AgentState, Discovery, MacroTables
+from masp.agent.learner import LearnerState
+from masp.similarity import matrix as sim
+from masp.similarity import outcomes
 
 HEAD = "advantage_out"
 """The layer of the network whose outputs are [A, atoms]; without dueling heads it is the only head."""

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp.agent.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
 from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
-from masp.ordering import after
+from masp.ops.ordering import after
 from masp.training import evaluation
-from masp.training.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
 from masp.training.evaluation import Played, Policy
 from masp.training.lanes import Start
 

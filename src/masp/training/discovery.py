@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp import similarity as sim
-from masp.actions import ActionSet, Macro
+from masp.agent.agent import Agent, AgentState, Discovery
 from masp.errors import UserError
-from masp.mining.episodes import Episodes
-from masp.mining.mine import mine
-from masp.mining.settings import MiningSettings
-from masp.mining.sources import Source
-from masp.recording import RecordingHeader
+from masp.macros.actions import ActionSet, Macro
+from masp.macros.mining.episodes import Episodes
+from masp.macros.mining.mine import mine
+from masp.macros.mining.settings import MiningSettings
+from masp.macros.mining.sources import Source
+from masp.macros.recording import RecordingHeader
+from masp.similarity import matrix as sim
 from masp.training.adaptive import Replacement, replace_macros
-from masp.training.agent import Agent, AgentState, Discovery
 from masp.training.history import MacroHistory
 from masp.training.journal import finished_episodes
 

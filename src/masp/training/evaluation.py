@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from masp.acting import ActorState, Episodes
+from masp.agent.acting import ActorState, Episodes
+from masp.agent.agent import Agent, MacroTables
 from masp.environments.base import Step
-from masp.training.agent import Agent, MacroTables
 
 
 class Policy(NamedTuple):

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from masp.actions import ActionSet
+from masp.macros.actions import ActionSet
 from masp.training.run_dir import read_lines, replace_text
 
 

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.acting import Episodes
+from masp.agent.acting import Episodes
+from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally, report
 from masp.config import TrainConfig
 from masp.environments.base import HostEnv, Step
 from masp.training import evaluation
-from masp.training.agent import Agent, AgentState, MacroTables, Report, empty_tally, report
 from masp.training.evaluation import Played, Policy, Rollout
 
 

@@ -13,14 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp import factored
-from masp import similarity as sim
-from masp.actions import ActionSet
-from masp.bundle import load_bundle
+from masp.agent.learner import Hyper
 from masp.config import TrainConfig, replace, to_flat
 from masp.environments.base import EnvInfo
 from masp.errors import UserError
-from masp.learner import Hyper
+from masp.macros.actions import ActionSet
+from masp.similarity import factored
+from masp.similarity import matrix as sim
+from masp.similarity.bundle import load_bundle
 
 VARYING = (
     "seed",

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.acting import ActorState
+from masp.agent.acting import ActorState
+from masp.agent.agent import Agent
 from masp.environments import is_jax, make_env
 from masp.environments.base import EnvInfo, HostEnv, Step
 from masp.errors import UserError
-from masp.training.agent import Agent
 from masp.training.jax_vector import JaxVector
 from masp.training.run import Run
 

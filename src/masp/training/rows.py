@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from masp import effects
+from masp.agent.agent import Agent
 from masp.environments.base import EnvInfo
-from masp.similarity import as_matrix, group_auc
-from masp.training.agent import Agent
+from masp.similarity import effects
+from masp.similarity.matrix import as_matrix, group_auc
 from masp.training.evaluation import Played
 
 

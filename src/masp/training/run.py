@@ -11,11 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp.actions import ActionSet
-from masp.bundle import Bundle
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
-from masp.similarity import as_matrix
+from masp.macros.actions import ActionSet
+from masp.similarity.bundle import Bundle
+from masp.similarity.matrix import as_matrix
 from masp.training import checkpoint
 from masp.training.run_dir import RunDir
 from masp.training.train import make_loop

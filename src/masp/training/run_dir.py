@@ -19,9 +19,9 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from masp.actions import ActionSet
 from masp.config import TrainConfig, from_flat, to_flat
 from masp.errors import UserError
+from masp.macros.actions import ActionSet
 
 
 class RunDir:

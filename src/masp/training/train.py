@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from masp.actions import ActionSet
-from masp.allocator import keep_freed_memory
-from masp.bundle import Bundle, save_bundle
+from masp.agent.agent import Agent, Report
 from masp.config import TrainConfig, replace
 from masp.environments import is_jax, make_env
 from masp.environments.registry import stated_options
 from masp.errors import UserError
-from masp.similarity import as_matrix
+from masp.macros.actions import ActionSet
+from masp.ops.allocator import keep_freed_memory
+from masp.ops.xla_threads import leave_cores_to_kernels
+from masp.similarity.bundle import Bundle, save_bundle
+from masp.similarity.matrix import as_matrix
 from masp.training import checkpoint
-from masp.training.agent import Agent, Report
 from masp.training.compiled import CompiledLoop
 from masp.training.discovery import Discoverer, require_macros
 from masp.training.evaluation import Played
@@ -28,7 +29,6 @@ from masp.training.host import HostLoop
 from masp.training.lanes import resolve_actions, shared_config
 from masp.training.rows import effects_row, evaluation_row, similarity_row
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
-from masp.xla_threads import leave_cores_to_kernels
 
 Progress = Callable[[int, int, dict[str, Any]], None]
 """Called with frames done, frames in all, and the newest row of the metrics."""

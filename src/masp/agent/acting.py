@@ -1,0 +1,153 @@
+"""Choosing decisions and taking in what a tick brought: the two halves of a tick that both training loops share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from masp.agent import nstep, replay
+from masp.agent.nstep import WindowState
+from masp.agent.replay import ReplayState
+from masp.environments.base import Step
+from masp.macros import execution
+from masp.macros.execution import MacroState
+
+
+class ActorState(NamedTuple):
+    """Where N environments stand, apart from the environments themselves."""
+
+    frames: Array  # [N, stack, ...] newest observations, newest last, zeros before the episode
+    age: Array  # [N] int32, rows since the first of the episode
+    resetting: Array  # [N] bool, the coming tick only resets
+    macro: MacroState
+    windows: WindowState
+    episode_return: Array  # [N] undiscounted, unclipped
+    episode_steps: Array  # [N] int32
+    usage: Array  # [A] int32, how often each action was decided on
+    steps: Array  # [] int32, steps played in total
+
+
+class Episodes(NamedTuple):
+    """Episodes that ended at this tick; entries that are not `ended` mean nothing."""
+
+    ended: Array  # [N] bool
+    score: Array  # [N] undiscounted return
+    steps: Array  # [N] int32
+
+
+@dataclass(frozen=True)
+class Actor:
+    """The fixed parts of acting; all state is in `ActorState`."""
+
+    table: Array  # [A, longest]
+    lengths: Array  # [A]
+    gamma: float
+    n_step: int
+    stack: int
+    clip_rewards: bool
+    primitives_only: int = 0
+    """Decisions that are not random choose among the first so many actions, the primitives; 0: among all."""
+    over: Literal["decisions", "steps"] = "decisions"
+    """What windows open with."""
+
+    def init(self, observation: Array) -> ActorState:
+        """Right after a reset that gave `observation` [N, ...]."""
+        num_envs = observation.shape[0]
+        zeros = jnp.zeros(num_envs, jnp.int32)
+        frames = jnp.zeros((num_envs, self.stack, *observation.shape[1:]), observation.dtype)
+        return ActorState(
+            frames=frames.at[:, -1].set(observation),
+            age=zeros,
+            resetting=jnp.zeros(num_envs, bool),
+            macro=execution.init(num_envs),
+            windows=nstep.init(num_envs, self.n_step + (self.table.shape[1] - 1 if self.over == "steps" else 0)),
+            episode_return=jnp.zeros(num_envs),
+            episode_steps=zeros,
+            usage=jnp.zeros(self.lengths.shape[0], jnp.int32),
+            steps=jnp.zeros((), jnp.int32),
+        )
+
+    def inputs(self, state: ActorState) -> Array:
+        """[N, ...] what the network sees."""
+        return replay.join_stack(state.frames)
+
+    def choices(self, values: Array) -> Array:
+        """[N, ...] of the values [N, A], those of the actions that a decision that is not random chooses from."""
+        return values[:, : self.primitives_only] if self.primitives_only else values
+
+    def decide(
+        self, state: ActorState, values: Array, epsilon: Array | float, tick: Array, key: Array
+    ) -> tuple[ActorState, Array]:
+        """Epsilon-greedy decisions where they are due; [N] the next primitive of every environment.
+
+        Args:
+          values: [N, A] action values of `inputs(state)`.
+        """
+        due = (state.macro.position == 0) & ~state.resetting
+        explore, which = jax.random.uniform(key, (2, *due.shape))
+        if self.primitives_only:
+            epsilon = self._by_decision(epsilon)
+        num_actions = values.shape[1]
+        random = jnp.minimum((which * num_actions).astype(jnp.int32), num_actions - 1)
+        greedy = jnp.argmax(self.choices(values), axis=1).astype(jnp.int32)
+        macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
+        primitives = execution.primitives(macro, self.table)
+        if self.over == "steps":
+            opening = jnp.where(due, macro.action, primitives)
+            windows = nstep.begin(state.windows, ~state.resetting, opening, tick)
+        else:
+            windows = nstep.begin(state.windows, due, macro.action, tick)
+        usage = state.usage.at[macro.action].add(due)
+        state = state._replace(macro=macro, windows=windows, usage=usage)
+        return state, primitives
+
+    def _by_decision(self, epsilon: Array | float) -> Array:
+        """[] the chance of a random decision such that a share `epsilon` of all *steps* are random.
+
+        A random decision takes L steps on average, any other takes one: of steps, e L / (e L + 1 - e) are random.
+        """
+        longer = jnp.mean(self.lengths.astype(jnp.float32))
+        return epsilon / (epsilon + longer * (1.0 - epsilon))
+
+    def learned_reward(self, step: Step) -> Array:
+        """[N] the rewards of a tick as they are learned from."""
+        return jnp.clip(step.reward, -1.0, 1.0) if self.clip_rewards else step.reward
+
+    def advance(self, state: ActorState, step: Step) -> tuple[ActorState, nstep.Windows, Episodes]:
+        """The state after a tick, the windows it closed and the episodes it ended."""
+        idle = state.resetting
+        reward, lost = self.learned_reward(step), step.terminated | step.life_lost
+        macro, decision = execution.advance(state.macro, reward, lost, step.truncated, idle, self.lengths, self.gamma)
+        needed: Array | int = self.n_step
+        if self.over == "steps":
+            decision = execution.single(
+                execution.primitives(state.macro, self.table), reward, lost, step.truncated, idle, self.gamma
+            )
+            needed = self.lengths[state.windows.action] + self.n_step - 1
+        windows, closed = nstep.extend(state.windows, decision, needed)
+        score = jnp.where(idle, 0.0, state.episode_return + step.reward)
+        steps = jnp.where(idle, 0, state.episode_steps + 1)
+        ended = (step.terminated | step.truncated) & ~idle
+        frames = jnp.where(idle.reshape(-1, *[1] * (state.frames.ndim - 1)), 0, state.frames).astype(state.frames.dtype)
+        frames = jnp.concatenate([frames[:, 1:], step.observation[:, None].astype(frames.dtype)], axis=1)
+        following = ActorState(
+            frames=frames,
+            age=jnp.where(idle, 0, state.age + 1),
+            resetting=ended,
+            macro=macro,
+            windows=windows,
+            episode_return=score,
+            episode_steps=steps,
+            usage=state.usage,
+            steps=state.steps + jnp.sum(~idle),
+        )
+        return following, closed, Episodes(ended, score, steps)
+
+    def remember(self, memory: ReplayState, state: ActorState, closed: nstep.Windows, tick: Array) -> ReplayState:
+        """Store what `advance` brought: the new observation as row `tick + 1`, and the windows that end there."""
+        memory = replay.write_row(memory, tick + 1, state.frames[:, -1], state.age)
+        return replay.write_windows(memory, tick + 1, closed, self.stack)

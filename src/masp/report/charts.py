@@ -1,0 +1,179 @@
+"""Charts of experiments: bars, lines over a setting, a matrix of sources and targets, performance profiles."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from masp.report.figures import INSIDE, colour_of, plt, save_figure
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A mean with its interval; None: not known."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+Series = Mapping[str, Mapping[str, Point]]
+"""Group (task, k, ...) to column to point."""
+
+
+def bar_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str) -> None:
+    """One panel per entry, in it one group of bars per task and one bar per column."""
+    widest = max(len(series) for series in panels.values())
+    size = (min(5.0 + 1.4 * widest, 18.0), 3.6 * len(panels) + 0.6)
+    figure, axes = plt.subplots(len(panels), 1, figsize=size, layout="constrained", squeeze=False)
+    for axis, (name, series) in zip(axes[:, 0], panels.items(), strict=True):
+        columns = _columns(series)
+        for place, column in enumerate(columns):
+            known = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
+            at = [i + (place - (len(columns) - 1) / 2) * 0.8 / len(columns) for i, _ in known]
+            _bars(axis, at, [point for _, point in known], column, 0.74 / len(columns))
+        axis.set_xticks(range(len(series)), list(series))
+        axis.set(ylabel=measure, title=name)
+        axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    _finish(figure, path, title)
+
+
+def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
+    """A small panel per group with a scale of its own, because scores of different games have different sizes."""
+    across = min(len(series), 9 if len(series) > 12 else 4)
+    down = math.ceil(len(series) / across)
+    size = (2.2 * across + 1.6, 1.9 * down + 0.6)
+    figure, axes = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
+    columns = _columns(series)
+    for axis, (group, points) in zip(axes.flat, series.items(), strict=False):
+        for place, column in enumerate(columns):
+            if column in points:
+                _bars(axis, [place], [points[column]], column, 0.85)
+        axis.set_xticks([])
+        axis.set_title(group, fontsize=9)
+        axis.tick_params(labelsize=7)
+    for axis in list(axes.flat)[len(series) :]:
+        axis.set_axis_off()
+    handles = [plt.Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
+    figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
+    _finish(figure, path, f"{title} ({measure})")
+
+
+def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str, measure: str, setting: str) -> None:
+    """Rows (here, paper) of panels, one per task; the groups of a series are what the horizontal axis shows."""
+    names = list(dict.fromkeys(name for panels in rows.values() for name in panels))
+    size = (4.4 * len(names) + 1.6, 3.6 * len(rows) + 0.4)
+    figure, axes = plt.subplots(len(rows), len(names), figsize=size, layout="constrained", squeeze=False)
+    shown: dict[str, Any] = {}
+    for row, (where, panels) in zip(axes, rows.items(), strict=True):
+        for axis, name in zip(row, names, strict=True):
+            if name not in panels:
+                axis.set_axis_off()
+                continue
+            shown |= _lines(axis, panels[name])
+            axis.set(xlabel=setting, ylabel=measure, title=f"{name}, {where}")
+            axis.grid(alpha=0.3)
+    figure.legend(handles=list(shown.values()), loc="outside right center", frameon=False, fontsize=8)
+    _finish(figure, path, title)
+
+
+def _lines(axis: Any, series: Series) -> dict[str, Any]:
+    """Draw a panel; a line of each column, for the legend. A column with the first point only is a level to compare."""
+    groups, handles = list(series), {}
+    for column in _columns(series):
+        known = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
+        if [i for i, _ in known] == [0] and len(groups) > 1:
+            point = known[0][1]
+            handles[column] = axis.axhline(point.mean, linestyle="--", linewidth=1.5, **_style(column))
+            if point.low is not None:
+                axis.axhspan(point.low, point.high, color=colour_of(column), alpha=0.1, linewidth=0)
+            continue
+        marker = "D" if column.endswith(INSIDE) else "o"
+        (handles[column],) = axis.plot(
+            [i for i, _ in known], [p.mean for _, p in known], marker, linestyle="-", markersize=4, **_style(column)
+        )
+        banded = [(i, p.low, p.high) for i, p in known if p.low is not None]
+        if banded:
+            at, lows, highs = zip(*banded, strict=True)
+            axis.fill_between(at, lows, highs, color=colour_of(column), alpha=0.15, linewidth=0)
+    axis.set_xticks(range(len(groups)), groups)  # evenly: k goes up in doublings, p in quarters
+    return handles
+
+
+def matrix_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str) -> None:
+    """Rows are targets, columns sources; colours compare within a row, because scores of tasks have different sizes.
+
+    A column that is not also a row is the target's own game under that control.
+    """
+    widths = [max(len(_columns(series)), 3) for series in panels.values()]
+    size = (1.1 * sum(widths) + 2.4 * len(panels), 4.6)
+    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False, width_ratios=widths)
+    for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
+        columns = _columns(series)
+        values = np.array([[points[c].mean if c in points else np.nan for c in columns] for points in series.values()])
+        low, high = np.nanmin(values, axis=1, keepdims=True), np.nanmax(values, axis=1, keepdims=True)
+        axis.imshow((values - low) / np.maximum(high - low, 1e-12), cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+        for (i, j), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                axis.text(j, i, f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}", ha="center", va="center")
+        axis.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+        axis.set_yticks(range(len(series)), list(series))
+        sources = sum(column in series for column in columns)
+        if 0 < sources < len(columns):
+            axis.axvline(sources - 0.5, color="black", linewidth=2)
+        axis.set(xlabel="similarity of | own game with", ylabel="played", title=name)
+    _finish(figure, path, f"{title} ({measure})")
+
+
+def profile_chart(
+    profiles: Mapping[str, tuple[np.ndarray, np.ndarray, np.ndarray]],
+    thresholds: np.ndarray,
+    path: Path,
+    title: str,
+    measure: str,
+) -> None:
+    """Share of runs above each threshold, with bands: column to (share, low, high)."""
+    figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    for column, (share, low, high) in profiles.items():
+        axis.plot(thresholds, share, linewidth=2, **_style(column))
+        axis.fill_between(thresholds, low, high, color=colour_of(column), alpha=0.12, linewidth=0)
+    axis.set(xlabel=f"{measure} above", ylabel="share of runs", ylim=(-0.02, 1.02))
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize=8)
+    _finish(figure, path, title)
+
+
+def _columns(series: Series) -> list[str]:
+    return list(dict.fromkeys(column for points in series.values() for column in points))
+
+
+def _bars(axis: Any, at: Sequence[float], points: Sequence[Point], column: str, width: float) -> None:
+    axis.bar(at, [p.mean for p in points], width, yerr=_errors(points), capsize=2, **_style(column))
+    axis.axhline(0, color="black", linewidth=0.6)
+    axis.grid(axis="y", alpha=0.3)
+
+
+def _errors(points: Sequence[Point]) -> np.ndarray | None:
+    """[2, points] below and above the mean."""
+    if all(p.low is None for p in points):
+        return None
+    low = [p.mean - p.low if p.low is not None else 0.0 for p in points]
+    high = [p.high - p.mean if p.high is not None else 0.0 for p in points]
+    return np.maximum([low, high], 0.0)
+
+
+def _style(column: str) -> dict[str, Any]:
+    colour = colour_of(column)
+    return {"label": column} if colour is None else {"label": column, "color": colour}
+
+
+def _finish(figure: Any, path: Path, title: str) -> None:
+    figure.suptitle(title, fontsize=11)
+    save_figure(figure, path)

@@ -1,0 +1,155 @@
+"""A table as text, Markdown or LaTeX."""
+
+from __future__ import annotations
+
+import io
+from typing import Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from masp.report.summary import summary_lines
+from masp.report.tables import Table, TableCell
+
+Format = Literal["text", "markdown", "latex"]
+LEGEND = "[95 % bootstrap interval over seeds]"
+FEW = 5
+"""Seeds below which the bootstrap interval of a mean is hardly one: of three seeds it is their smallest and largest."""
+
+
+def render(table: Table, form: Format = "text") -> str:
+    """The whole table, with title and notes."""
+    return {"text": _text, "markdown": _markdown, "latex": _latex}[form](table)
+
+
+def number(value: float, measure: str) -> str:
+    """Three decimals for shares, as many digits as help otherwise."""
+    if measure == "success":
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def ours(cell: TableCell, measure: str) -> str:
+    """Our figure with its interval."""
+    if cell.mean is None:
+        return "–"
+    text = number(cell.mean, measure)
+    if cell.interval is not None:
+        low, high = cell.interval
+        text += f" [{number(low, measure)}, {number(high, measure)}]"
+    return text + (" *" if cell.missing_seeds else "")
+
+
+def heading(table: Table) -> str:
+    """What the figures are."""
+    when = ", mean over the run" if table.judged == "run" else ""
+    return f"{table.title}; scale {table.scale}; evaluation {table.measure}{when} {LEGEND}"
+
+
+def footnotes(table: Table) -> list[str]:
+    """Seeds, frames, commits, comparisons, what is missing, and the notes."""
+    cells = [cell for _, row in table.rows for cell in row.values()]
+    run = [cell for cell in cells if cell.values]
+    lines = []
+    if run:
+        seeds = sorted({len(cell.values) for cell in run})
+        frames = sorted({cell.frames for cell in run})
+        commits = sorted({commit for cell in run for commit in cell.commits})
+        lines.append(f"seeds per cell: {_span(seeds)}; frames per seed: {_span(frames)}; commit: {', '.join(commits)}")
+        if any(1 < count < FEW for count in seeds):
+            lines.append(
+                f"of fewer than {FEW} seeds an interval is little more than their range and covers less than it says"
+            )
+        swept = [cell for cell in run if cell.chosen]
+        if swept:
+            lines.append("penalty weight (and meta-learning rate) chosen per cell on other seeds: " + _choices(table))
+        lines += summary_lines(table)
+    missing = sum(not cell.values for cell in cells)
+    if missing:
+        lines.append(f"–: not run yet ({missing} of {len(cells)} cells)")
+    if any(cell.missing_seeds and cell.values for cell in cells):
+        lines.append("*: some seeds are not finished yet")
+    return lines + list(table.notes)
+
+
+def _span(values: list[int]) -> str:
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"
+
+
+def _choices(table: Table) -> str:
+    parts = []
+    for row, cells in table.rows:
+        chosen = [
+            f"{column} {'/'.join(f'{value:g}' for value in cell.chosen.values())}"
+            for column, cell in cells.items()
+            if cell.chosen
+        ]
+        if chosen:
+            parts.append(f"{', '.join(row)}: {', '.join(chosen)}")
+    return "; ".join(parts)
+
+
+def _text(table: Table) -> str:
+    shown = RichTable(show_lines=True)
+    for name in table.row_names:
+        shown.add_column(name)
+    for column in table.columns:
+        shown.add_column(escape(column))
+    for row, cells in table.rows:
+        shown.add_row(*map(escape, row), *[escape(_lines(cells.get(column), table)) for column in table.columns])
+    out = io.StringIO()
+    width = max(Console().width, 30 + 24 * (len(table.columns) + len(table.row_names)))
+    Console(file=out, width=width).print(shown)
+    return "\n".join([heading(table), out.getvalue().rstrip("\n"), *footnotes(table)])
+
+
+def _lines(cell: TableCell | None, table: Table) -> str:
+    """Our figure, its interval below it, the paper's below that."""
+    if cell is None:
+        return ""
+    mean, _, rest = ours(cell, table.measure).partition(" ")
+    return "\n".join([mean, *([rest] if rest else []), *([f"paper {cell.paper}"] if cell.paper else [])])
+
+
+def _markdown(table: Table) -> str:
+    head = [*table.row_names, *table.columns]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row, cells in table.rows:
+        shown = [_beside(cells.get(column), table.measure) for column in table.columns]
+        lines.append("| " + " | ".join([*row, *shown]) + " |")
+    notes = [f"- {line}" for line in footnotes(table)]
+    return "\n".join([heading(table), "", *lines, "", *notes])
+
+
+def _beside(cell: TableCell | None, measure: str) -> str:
+    if cell is None:
+        return ""
+    return ours(cell, measure) + (f" (paper {cell.paper})" if cell.paper else "")
+
+
+def _latex(table: Table) -> str:
+    names = len(table.row_names)
+    head = " & ".join([*map(_tex, table.row_names), *map(_tex, table.columns)])
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        r"\begin{tabular}{" + "l" * names + "r" * len(table.columns) + "}",
+        r"\toprule",
+        head + r" \\",
+        r"\midrule",
+    ]
+    for row, cells in table.rows:
+        shown = [_tex(_beside(cells.get(column), table.measure)) for column in table.columns]
+        lines.append(" & ".join([*map(_tex, row), *shown]) + r" \\")
+    caption = _tex(". ".join([heading(table), *footnotes(table)]))
+    lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
+    return "\n".join(lines)
+
+
+_TEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "±": r"$\pm$", "–": "--", "$": r"\$", "{": r"\{", "}": r"\}"}
+_TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(letter, letter) for letter in text)

@@ -1,0 +1,31 @@
+"""Observations of any kind as a flat vector, for what is linear in them (`outcomes.py`)."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from masp.agent.networks import minigrid_planes
+from masp.environments.base import ObservationKind
+
+IMAGE_SIDE = 12
+"""Images are averaged down to about this many cells a side."""
+
+
+def flat_features(observation: Array, kind: ObservationKind) -> Array:
+    """[B, F] of observations [B, ...], the first of them always 1."""
+    if kind == "image":
+        x = _averaged(observation) / 255.0
+    elif kind in ("minigrid", "minigrid-mission"):
+        x = minigrid_planes(observation, kind == "minigrid-mission")
+    else:
+        x = observation.astype(jnp.result_type(float))
+    return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), x.reshape(len(x), -1)], axis=1)
+
+
+def _averaged(image: Array) -> Array:
+    """[B, h, w, C] means over square blocks of [B, H, W, C]; what is left at the edges is left out."""
+    block = max(1, min(image.shape[1:3]) // IMAGE_SIDE)
+    height, width = image.shape[1] // block, image.shape[2] // block
+    cut = image[:, : height * block, : width * block].astype(jnp.result_type(float))
+    return jnp.mean(cut.reshape(len(cut), height, block, width, block, -1), axis=(2, 4))

@@ -1,0 +1,123 @@
+"""Macros in one Gymnasium environment."""
+
+import gymnasium
+import minigrid  # noqa: F401
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given
+from hypothesis import strategies as st
+
+from masp.errors import UserError
+from masp.macros.actions import ActionSet
+from masp.macros.wrapper import MacroActionEnv
+from tape_env import TapeEnv
+
+ACTIONS = ActionSet(2, [(0, 1), (1, 1, 0)])
+
+
+def test_reward_by_hand():
+    env = MacroActionEnv(TapeEnv([1.0, 10.0, 100.0, 1000.0]), ActionSet(3, [(0, 2, 1)]), gamma=0.5)
+    env.reset(seed=0)
+    observation, reward, terminated, truncated, info = env.step(3)
+    assert reward == 1.0 + 0.5 * 30.0 + 0.25 * 200.0
+    assert (terminated, truncated) == (False, False)
+    assert info == {"said": "tape", "steps": 3, "discount": 0.125, "raw_reward": 231.0}
+    np.testing.assert_array_equal(observation[:2], [3, 1])
+    _, reward, terminated, _, info = env.step(3)  # one step is left of the episode
+    assert (reward, terminated, info["steps"], info["discount"]) == (1000.0, True, 1, 0.0)
+
+
+def test_truncation_bootstraps():
+    env = MacroActionEnv(TapeEnv([1.0, 1.0], terminates=False), ActionSet(3, [(0, 0, 0, 0)]), gamma=0.9)
+    env.reset(seed=0)
+    _, reward, terminated, truncated, info = env.step(3)
+    assert (terminated, truncated, info["steps"]) == (False, True, 2)
+    assert reward == pytest.approx(1.9)
+    assert info["discount"] == pytest.approx(0.81)
+
+
+@given(
+    rewards=st.lists(st.floats(-10, 10), min_size=1, max_size=12),
+    terminates=st.booleans(),
+    macros=st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=4),
+    gamma=st.floats(0.0, 1.0),
+    choices=st.lists(st.integers(0, 100), min_size=12, max_size=12),
+)
+def test_discount_counts_every_step(rewards, terminates, macros, gamma, choices):
+    actions = ActionSet(3, macros)
+    env = MacroActionEnv(TapeEnv(rewards, terminates), actions, gamma)
+    env.reset(seed=0)
+    played = 0
+    for choice in choices:
+        sequence = actions.sequence(choice % len(actions))
+        _, reward, terminated, truncated, info = env.step(choice % len(actions))
+        steps = min(len(sequence), len(rewards) - played)
+        paid = [rewards[played + i] * (sequence[i] + 1) for i in range(steps)]
+        played += steps
+        assert info["steps"] == steps
+        assert reward == pytest.approx(sum(gamma**i * r for i, r in enumerate(paid)))
+        assert info["raw_reward"] == pytest.approx(sum(paid))
+        assert (terminated or truncated) == (played == len(rewards))
+        assert terminated == (terminates and played == len(rewards))
+        assert info["discount"] == (0.0 if terminated else pytest.approx(gamma**steps))
+        if terminated or truncated:
+            break
+    assert played == len(rewards)
+
+
+@pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
+@pytest.mark.filterwarnings("ignore:.*Box observation space m..imum value is")
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "MiniGrid-DoorKey-5x5-v0"])
+def test_passes_gymnasiums_checker(env_id):
+    env = gymnasium.make(env_id)
+    check_env(MacroActionEnv(env, ActionSet(env.action_space.n, [(0, 1), (1, 1, 0)])), skip_render_check=True)
+
+
+def test_vectorised_by_gymnasium():
+    """As Stable-Baselines3 and others do it: a batch of wrapped environments, with numbers in `infos`."""
+    envs = gymnasium.make_vec(
+        "CartPole-v1", 3, vectorization_mode="sync", wrappers=[lambda env: MacroActionEnv(env, ACTIONS, gamma=0.9)]
+    )
+    assert envs.single_action_space == gymnasium.spaces.Discrete(4)
+    envs.reset(seed=0)
+    _, reward, _, _, infos = envs.step(np.array([0, 2, 3]))
+    np.testing.assert_array_equal(infos["steps"], [1, 2, 3])
+    np.testing.assert_allclose(infos["discount"], [0.9, 0.81, 0.729])
+    np.testing.assert_allclose(reward, [1.0, 1.9, 2.71])
+    envs.close()
+
+
+def test_made_again_from_its_spec():
+    env = gymnasium.make(MacroActionEnv(gymnasium.make("CartPole-v1"), ACTIONS, gamma=0.5).spec)
+    assert env.action_space == gymnasium.spaces.Discrete(4)
+    env.reset(seed=0)
+    assert env.step(3)[4]["discount"] == 0.125
+
+
+def test_same_seed_same_play():
+    def play(seed):
+        env = MacroActionEnv(gymnasium.make("CartPole-v1"), ACTIONS)
+        return [env.reset(seed=seed)[0], *[env.step(action)[0] for action in (3, 0, 2, 1)]]
+
+    np.testing.assert_array_equal(play(1), play(1))
+    assert not np.array_equal(play(1), play(2))
+
+
+def test_mistakes_are_named():
+    with pytest.raises(UserError, match=r"Pendulum-v1 has continuous actions \(Box\); masp needs Discrete"):
+        MacroActionEnv(gymnasium.make("Pendulum-v1"), ACTIONS)
+    with pytest.raises(UserError, match=r"macro 0 uses action 2, but CartPole-v1 has actions 0\.\.1"):
+        MacroActionEnv(gymnasium.make("CartPole-v1"), ActionSet(3, [(2, 2)]))
+    with pytest.raises(UserError, match="made for 2 primitive actions, but TapeEnv has 3"):
+        MacroActionEnv(TapeEnv(), ACTIONS)
+    with pytest.raises(UserError, match="gamma must be between 0 and 1"):
+        MacroActionEnv(TapeEnv(), ActionSet(3), gamma=1.5)
+    shifted = TapeEnv()
+    shifted.action_space = gymnasium.spaces.Discrete(3, start=1)
+    with pytest.raises(UserError, match="numbers its actions from 1"):
+        MacroActionEnv(shifted, ActionSet(3))
+    env = MacroActionEnv(TapeEnv(), ActionSet(3))
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"action 3 is not in 0\.\.2"):
+        env.step(3)

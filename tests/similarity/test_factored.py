@@ -1,0 +1,69 @@
+"""Factors of the similarity against the matrix that they stand for."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from masp.similarity import factored
+from masp.similarity.matrix import as_matrix, batch_penalty, project, similarity_penalty, smoothing, start
+
+A, R = 6, 3
+raw_factors = hnp.arrays(np.float32, (A, R), elements=st.floats(-2, 2, width=32))
+jit_project, jit_matrix = jax.jit(factored.project), jax.jit(factored.matrix)
+
+
+@settings(max_examples=100, deadline=None)
+@given(raw_factors)
+def test_projected_factors_make_a_similarity(raw):
+    found = jit_project(raw)
+    matrix = np.asarray(jit_matrix(found))
+    assert np.asarray(found).min() >= 0
+    assert matrix.min() >= 0 and matrix.max() <= 1 + 1e-6
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-7)
+    assert (np.diag(matrix) == 1).all()
+    np.testing.assert_allclose(jit_project(found), found, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["row", "literal"])
+def test_penalty_equals_that_of_the_matrix(form):
+    with jax.enable_x64(True):
+        rng = np.random.default_rng(0)
+        factors = project(jnp.asarray(rng.uniform(0, 0.8, (A, R))))
+        q = jnp.asarray(rng.normal(size=(4, A)))
+        p = smoothing(as_matrix(factors), form)
+        expected = np.mean([similarity_penalty(values, p) for values in q])
+        np.testing.assert_allclose(batch_penalty(q, factors, form), expected, rtol=1e-12)
+        np.testing.assert_allclose(factored.smooth(factors, q, form == "row"), q @ p.T, rtol=1e-12)
+        # ... and so does its slope, by the chain rule through the matrix.
+        slope = jax.grad(lambda u: batch_penalty(q, u, form))(factors)
+        of_matrix = jax.grad(lambda s: batch_penalty(q, s, form))(as_matrix(factors))
+        off = np.where(np.eye(A, dtype=bool), 0.0, of_matrix)
+        np.testing.assert_allclose(slope, (off + off.T) @ factors, rtol=1e-10)
+
+
+def test_starts():
+    sequences = [[0], [1], [0, 0], [0, 1], [1, 1, 0], [1, 0, 0, 1]]
+    key = jax.random.PRNGKey(0)
+    off = ~np.eye(A, dtype=bool)
+    constant = np.asarray(as_matrix(start("constant", sequences, 0.1, key, R)))[off]
+    np.testing.assert_allclose(constant, 0.1, rtol=0.2)
+    assert constant.std() > 0
+    drawn = np.asarray(as_matrix(start("random", sequences, 0.1, key, R)))[off]
+    assert 0.05 < drawn.mean() < 0.2 and drawn.std() > constant.std()
+    np.testing.assert_array_equal(as_matrix(start("identity", sequences, 0.1, key, R)), np.eye(A))
+    # Rank 3 cannot hold every overlap of six actions, but it keeps their order on the whole.
+    exact = np.asarray(start("overlap", sequences, 0.5, key))[off]
+    near = np.asarray(as_matrix(start("overlap", sequences, 0.5, key, R)))[off]
+    assert np.corrcoef(exact, near)[0, 1] > 0.9
+
+
+def test_groups_can_be_factored_exactly():
+    groups = np.array([0, 1, 2, 0, 1, 2, 2, 0])
+    blocks = (groups[:, None] == groups[None, :]) * 0.7
+    np.fill_diagonal(blocks, 1.0)
+    found = np.asarray(as_matrix(jnp.asarray(factored.factor(blocks, 3))))
+    np.testing.assert_allclose(found, blocks, atol=0.02)
