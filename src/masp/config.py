@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from masp.errors import UserError
 
-Variant = Literal["rainbow", "macros", "masp"]
+Variant = Literal["rainbow", "macros", "masp", "outcomes"]
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -30,41 +31,33 @@ class AgentConfig:
     max_gradient_norm: float = 10.0
     """Gradients are clipped to this global norm; 0 switches clipping off (paper: 10)."""
     batch_size: int = 32
-    """Windows per update (paper: 32; MiniGrid 64)."""
+    """Transitions per update (paper: 32; MiniGrid 64)."""
     gamma: float = 0.99
     """Discount per step, not per decision (paper: 0.99)."""
     n_step: int = 3
     """Decisions per return (paper: 3; MiniGrid 1)."""
     num_atoms: int = 51
     """Atoms of the value distribution; 1 switches C51 off and learns scalar values (paper: 51)."""
-    v_min: float = -10.0
-    """Lowest value of the distribution (paper: -10)."""
-    v_max: float = 10.0
-    """Highest value of the distribution (paper: 10)."""
+    value_range: Pair = (-10.0, 10.0)
+    """Lowest and highest atom of the value distribution (paper: -10 and 10)."""
     double: bool = True
-    """Double Q-learning: the online network chooses, the target network values."""
+    """Double Q-learning: the online network selects the next action, the target network evaluates it."""
     dueling: bool = True
     """Dueling heads."""
     noisy: bool = True
     """Noisy layers instead of plain ones in the heads."""
-    prioritised: bool = True
-    """Prioritised replay; off: uniform."""
     priority_exponent: float = 0.5
-    """How strongly priorities count (paper: 0.5)."""
-    importance_start: float = 0.4
-    """Importance-weight exponent at the start (paper: 0.4)."""
-    importance_end: float = 1.0
-    """Importance-weight exponent at the end of training (paper: 1.0)."""
-    epsilon_start: float = 1.0
-    """Chance of a random decision at the start (paper: 1.0)."""
-    epsilon_end: float = 0.01
-    """Chance of a random decision after the decay (paper: 0.01)."""
+    """Exponent of the replay priorities (paper: 0.5); 0 samples uniformly."""
+    importance: Pair = (0.4, 1.0)
+    """Exponent of the importance weights at the start and at the end of training (paper: 0.4 and 1.0)."""
+    epsilon: Pair = (1.0, 0.01)
+    """Probability of a random decision at the start and after the decay (paper: 1.0 and 0.01)."""
     epsilon_decay_steps: int = 1_000_000
-    """Steps over which epsilon falls linearly (paper: 1 M)."""
+    """Steps over which epsilon decays linearly (paper: 1 M)."""
     target_period_steps: int = 10_000
     """Steps between copies to the target network (paper: 10,000)."""
     replay_steps: int = 1_000_000
-    """Steps that the replay holds, over all environments (paper: 1 M)."""
+    """Capacity of the replay in steps, over all environments (paper: 1 M)."""
     min_replay_steps: int = 20_000
     """Steps played before learning starts (paper: silent; Rainbow: 20,000)."""
     steps_per_update: int = 4
@@ -72,19 +65,14 @@ class AgentConfig:
     hidden: int = 512
     """Width of the hidden layers of the heads."""
     stack: int = 1
-    """Observations stacked as one input (paper: 1)."""
-    half_precision: bool = False
-    """Products of the network in bfloat16, for accelerators; parameters stay float32 (slower on most CPUs)."""
+    """Consecutive observations stacked as one input (paper: 1)."""
     clip_rewards: bool = False
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
-    """Steps inside macros also teach every action that would have played the same (paper: no)."""
-    windows: Literal["decisions", "steps"] = "decisions"
-    """What is learned from: decisions, n of them per return (paper), or every step; inside a macro each step then
-    also counts as a decision for its primitive, and returns go n - 1 steps beyond the first action."""
+    """Intra-option learning: steps inside macros also teach all actions that would have played the same (paper: no)."""
     macros_for: Literal["acting", "exploring"] = "acting"
-    """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose them, of which
-    epsilon is then the share of steps; when acting, and in targets, the best action is the best primitive."""
+    """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose macros, greedy
+    decisions and targets choose among primitives, and epsilon is the share of random *steps*."""
 
     @property
     def target_period_updates(self) -> int:
@@ -94,90 +82,68 @@ class AgentConfig:
     def __post_init__(self) -> None:
         _require(self, 0, None, "learning_rate", "adam_eps", "epsilon_decay_steps", open_below=True)
         _require(self, 0, None, "max_gradient_norm", "min_replay_steps")
-        _require(self, 0, 1, "gamma", "priority_exponent", "importance_start", "importance_end")
-        _require(self, 0, 1, "epsilon_start", "epsilon_end")
+        _require(self, 0, 1, "gamma", "priority_exponent")
         _require(self, 1, None, "batch_size", "n_step", "num_atoms", "target_period_steps")
         _require(self, 1, None, "replay_steps", "steps_per_update", "hidden", "stack")
         _require_choices(self)
-        if self.num_atoms > 1 and not -math.inf < self.v_min < self.v_max < math.inf:
-            raise UserError(f"v_min must be below v_max, got {self.v_min} and {self.v_max}")
+        _require_pair(self, -math.inf, math.inf, "value_range")
+        _require_pair(self, 0, 1, "importance", "epsilon")
+        if self.num_atoms > 1 and self.value_range[0] >= self.value_range[1]:
+            low, high = self.value_range
+            raise UserError(f"value_range must be a lower and a higher number, got {low:g} and {high:g}")
+
+
+STARTS = ("constant", "overlap", "random", "identity")
+"""Similarities that a run can start with, besides one from a file."""
 
 
 @dataclass(frozen=True)
 class SimilarityConfig:
     """MASP: the penalty and how its similarity is learned."""
 
-    penalty_weight: float = 0.3
-    """Weight of the penalty (paper: swept over 0.1-1 on Atari); 0 switches it off."""
-    full_weight_actions: int = 0
-    """With more actions than this, the weight of the penalty and a constant or random start are divided by how many
-    times more there are, so that the pull on each action stays; 0: never (paper)."""
-    penalty_form: Literal["row", "literal"] = "row"
-    """`row`: rows of the similarity sum to one; `literal`: the paper's equation (collapses, see docs/deviations.md)."""
-    similarity_from: Literal["meta", "outcomes"] = "meta"
-    """`meta`: one similarity for all states, learned by meta-gradient (paper); `outcomes`: in each state, actions are
-    alike that are predicted to bring the same (needs n_step 1 or intra_option)."""
-    similarity_start: Literal["constant", "overlap", "random", "identity"] = "constant"
-    """Similarity before learning: the same for all pairs, common subsequences, random, or none."""
-    similarity_start_value: float = 0.03
-    """Size of the off-diagonal entries at the start, in [0, 1]."""
-    learn_similarity: bool = True
-    """Learn the similarity by meta-gradient; off: frozen as it starts or as the bundle brings it."""
+    penalty_weight: float = 0.1
+    """Weight of the penalty (paper: swept over 0.1-1 on Atari, for `penalty_form` sum); 0 switches it off."""
+    penalty_form: Literal["mean", "sum", "literal"] = "mean"
+    """Squared distance of the values from their smoothed copy, as the mean over actions, so that one weight serves any
+    number of macros, or as the sum (paper); rows of the similarity are normalised to sum to one. `literal`: the sum
+    without normalised rows, the paper's equation as printed (collapses, see docs/deviations.md)."""
+    similarity_start: str = "constant"
+    """Similarity at the start: `constant` (all pairs equally, slightly similar), `overlap` (common subsequences),
+    `random`, `identity` (none), or the file of a bundle."""
     meta_learning_rate: float = 0.001
-    """Step size of the similarity (paper: swept over 0.001-0.01)."""
+    """Step size of the similarity (paper: swept over 0.001-0.01); 0 keeps the similarity as it starts."""
     meta_optimiser: Literal["adam", "sgd"] = "adam"
     """Adam, because the meta-gradient carries the factor learning rate x weight and plain SGD does not move."""
     held_out: Literal["separate", "next"] = "next"
-    """Data of the meta-objective: a second sample (Algorithm 1), or the next update's batch, which costs less and
-    finds groups about as well (docs/performance.md)."""
+    """Data of the meta-objective: a sample of its own (Algorithm 1), or the batch of the next update, whose gradient is
+    computed anyway."""
     meta_period_updates: int = 8
-    """Updates per meta-update; 1 costs most and needs the fewest frames (docs/performance.md)."""
+    """Updates per meta-update; 1 costs most and needs the fewest frames (paper: 1)."""
     trace_length: int = 1
-    """Inner steps that a meta-gradient reaches back."""
-    trace_decay: float = 0.9
-    """Weight of each further step of the trace."""
+    """Inner updates that a meta-gradient reaches back."""
     entropy_weight: float = 0.0
-    """Added slope of the row entropy, in units of a meta-step; positive resists the identity."""
+    """Weight of the row entropy in a meta-step; positive values resist the collapse to the identity."""
     similarity_rank: int = 0
-    """Factors that hold the similarity, which then grows linearly with the actions; 0: the whole matrix (paper)."""
+    """Rank of a factored similarity, whose cost grows linearly with the actions; 0: the whole matrix (paper)."""
     embedding: int = 32
-    """Numbers in the embedding of the similarity that the network sees; 0: none (paper: 32, 16, 8)."""
+    """Size of the embedding of the similarity that the network sees; 0: none (paper: 32, 16, 8)."""
 
     @property
-    def active(self) -> bool:
-        """Whether the penalty is part of the loss."""
-        return self.penalty_weight > 0
+    def frozen(self) -> bool:
+        """Whether the similarity stays as it starts."""
+        return self.meta_learning_rate == 0
 
     @property
-    def learns(self) -> bool:
-        """Whether meta-updates happen."""
-        return self.active and self.learn_similarity and self.similarity_from == "meta"
-
-    @property
-    def from_outcomes(self) -> bool:
-        """Whether the similarity is what outcomes say."""
-        return self.active and self.similarity_from == "outcomes"
-
-    def share(self, actions: int) -> float:
-        """What is left of the weight and of the start, with so many actions."""
-        return min(1.0, self.full_weight_actions / actions) if self.full_weight_actions else 1.0
-
-    def start_value(self, actions: int) -> float:
-        """Size of the off-diagonal entries at the start; an overlap is what it is, however many actions there are."""
-        shared = self.similarity_start in ("constant", "random")
-        return self.similarity_start_value * (self.share(actions) if shared else 1.0)
+    def bundle(self) -> str:
+        """The file that the similarity starts from; empty where it is made."""
+        return "" if self.similarity_start in STARTS else self.similarity_start
 
     def __post_init__(self) -> None:
-        _require(self, 0, None, "full_weight_actions")
         _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding", "similarity_rank")
-        _require(self, 0, 1, "similarity_start_value", "trace_decay")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
-        if self.similarity_from == "outcomes" and (self.similarity_rank or self.penalty_form != "row"):
-            raise UserError(
-                "similarity_from outcomes goes with penalty_form row and without similarity_rank; "
-                "for those, add --similarity-from meta"
-            )
+        if not self.similarity_start:
+            raise UserError(f"similarity_start must be one of {', '.join(STARTS)}, or the file of a bundle")
 
 
 @dataclass(frozen=True)
@@ -185,15 +151,14 @@ class TrainConfig:
     """One training run."""
 
     env: str
-    """Environment id: planted-bandit, planted-grid, a MiniGrid task, or any Gymnasium id."""
+    """Environment id: planted-grid, a MiniGrid task, or any Gymnasium id."""
     variant: Variant = "masp"
-    """`rainbow`: primitives only; `macros`: with macros, all unrelated; `masp`: with macros and the penalty."""
+    """`rainbow`: primitives only; `macros`: with macros, all unrelated; `masp`: with macros and the penalty, its
+    similarity meta-learned (the paper); `outcomes`: the same with a similarity per state, from predicted effects."""
     env_options: tuple[str, ...] = ()
     """Options of the environment as name=value."""
     macros: str = ""
-    """Macro file; empty: the environment's own set."""
-    bundle: str = ""
-    """Bundle of another run: its macros and its similarity, see `--no-learn-similarity`."""
+    """Macro file, or a bundle whose macros to use; empty: the environment's own set."""
     frames: int = 1_000_000
     """Emulator frames to train for."""
     seed: int = 0
@@ -209,23 +174,16 @@ class TrainConfig:
     eval_episodes: int = 32
     """Episodes per evaluation."""
     eval_epsilon: float = 0.0
-    """Chance of a random decision in evaluation."""
+    """Probability of a random decision in evaluation."""
     checkpoint_every_frames: int = 500_000
     """Frames between checkpoints; 0: only at the end."""
-    mine_every_frames: int = 0
-    """Frames between rounds in which macros mined from the agent's own good episodes replace those it decides on
-    least; 0: the macros stay."""
-    mine_replace_share: float = 0.25
-    """Share of the macros that a round may replace."""
-    mine_top_share: float = 0.25
-    """Share of the agent's recent successful episodes (of all, where success has no meaning) that count as good: those
-    with the highest scores, of equals the later."""
-    mine_from: Literal["play", "random"] = "play"
-    """`random`: replace by random sequences instead of mined ones, as a control."""
-    tensorboard: bool = False
-    """Also write TensorBoard events."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
+
+    @property
+    def penalised(self) -> bool:
+        """Whether the similarity penalty is part of the loss."""
+        return self.variant in ("masp", "outcomes") and self.similarity.penalty_weight > 0
 
     @property
     def ticks_per_iteration(self) -> int:
@@ -239,31 +197,32 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
-        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "mine_every_frames", "seed")
-        _require(self, 0, 1, "mine_replace_share", "mine_top_share", open_below=True)
+        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "seed")
         _require(self, 0, 1, "eval_epsilon")
         _require_choices(self)
-        if self.similarity.from_outcomes and self.agent.n_step > 1 and not self.agent.intra_option:
-            raise UserError("similarity_from outcomes learns from single decisions: set n_step to 1, or intra_option")
-        if self.mine_every_frames and self.variant != "rainbow" and self.agent.macros_for == "exploring":
+        if self.variant == "outcomes":
+            self._require_outcomes_possible()
+
+    def _require_outcomes_possible(self) -> None:
+        if self.agent.n_step > 1 and not self.agent.intra_option:
+            raise UserError("variant outcomes learns from single decisions: add --n-step 1 or --intra-option")
+        if self.similarity.penalty_form == "literal" or self.similarity.similarity_rank:
             raise UserError(
-                "mine_every_frames replaces the macros that are decided on least, but with macros_for exploring all "
-                "are drawn alike; add --macros-for acting"
+                "penalty_form literal and similarity_rank belong to a meta-learned similarity: --variant masp"
             )
+        if self.similarity.bundle:
+            raise UserError("variant outcomes predicts its similarity and takes none from a bundle: use --variant masp")
 
     def resolved(self) -> TrainConfig:
-        """What settings imply, made explicit: without `masp` there is no penalty and no embedding, without macros no
-        credit inside them and nothing to decide about them, and a similarity that is brought along or frozen does not
-        come from outcomes."""
-        if self.similarity.similarity_from == "outcomes" and (self.bundle or not self.similarity.learn_similarity):
-            return replace(self, similarity_from="meta").resolved()
-        if self.variant == "masp":
-            return self
+        """What the variant implies, made explicit: without a penalty the network sees no similarity, and without
+        macros there is nothing to learn inside them and nothing to decide about them."""
         plain: dict[str, Any] = {}
         if self.variant == "rainbow":
-            plain |= {"intra_option": False, "windows": "decisions", "macros_for": "acting"}
-        plain |= {"learn_similarity": False, "embedding": 0, "similarity_rank": 0, "similarity_from": "meta"}
-        return replace(self, penalty_weight=0.0, full_weight_actions=0, **plain)
+            plain |= {"intra_option": False, "macros_for": "acting", "macros": ""}
+        if self.variant in ("rainbow", "macros"):
+            plain |= {"embedding": 0, "similarity_rank": 0, "penalty_weight": 0.0, "similarity_start": "identity"}
+            plain |= {"meta_learning_rate": 0.0}
+        return replace(self, **plain)
 
 
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
@@ -324,7 +283,9 @@ def _coerced(name: str, value: Any, kind: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if origin is Literal and value in typing.get_args(kind):
         return value
-    if origin is tuple and isinstance(value, (list, tuple)):
+    if kind == Pair and isinstance(value, (list, tuple)) and len(value) == 2:
+        return tuple(_coerced(name, number, float, where) for number in value)
+    if origin is tuple and kind != Pair and isinstance(value, (list, tuple)):
         return tuple(str(v) for v in value)
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
         if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -356,6 +317,18 @@ def _require(config: Any, low: float | None, high: float | None, *names: str, op
             raise UserError(f"{name} must be {bounds}, got {value}")
         if whole[name] is int:
             object.__setattr__(config, name, int(value))  # 1e5 in Python is a float
+
+
+def _require_pair(config: Any, low: float, high: float, *names: str) -> None:
+    """Raise unless every named field is two finite numbers in [low, high]."""
+    for name in names:
+        value = getattr(config, name)
+        numbers = isinstance(value, (tuple, list)) and len(value) == 2
+        if not numbers or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in value):
+            raise UserError(f"{name} must be two numbers, got {value!r}")
+        if not all(low <= v <= high for v in value):
+            raise UserError(f"{name} must be two numbers between {low} and {high}, got {value[0]} and {value[1]}")
+        object.__setattr__(config, name, (float(value[0]), float(value[1])))
 
 
 def _require_choices(config: Any) -> None:

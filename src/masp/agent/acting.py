@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,10 +49,8 @@ class Actor:
     n_step: int
     stack: int
     clip_rewards: bool
-    primitives_only: int = 0
-    """Decisions that are not random choose among the first so many actions, the primitives; 0: among all."""
-    over: Literal["decisions", "steps"] = "decisions"
-    """What windows open with."""
+    choosable: tuple[bool, ...]
+    """[A] which actions greedy decisions may choose; random ones choose among all."""
 
     def init(self, observation: Array) -> ActorState:
         """Right after a reset that gave `observation` [N, ...]."""
@@ -64,7 +62,7 @@ class Actor:
             age=zeros,
             resetting=jnp.zeros(num_envs, bool),
             macro=execution.init(num_envs),
-            windows=nstep.init(num_envs, self.n_step + (self.table.shape[1] - 1 if self.over == "steps" else 0)),
+            windows=nstep.init(num_envs, self.n_step),
             episode_return=jnp.zeros(num_envs),
             episode_steps=zeros,
             usage=jnp.zeros(self.lengths.shape[0], jnp.int32),
@@ -75,9 +73,9 @@ class Actor:
         """[N, ...] what the network sees."""
         return replay.join_stack(state.frames)
 
-    def choices(self, values: Array) -> Array:
-        """[N, ...] of the values [N, A], those of the actions that a decision that is not random chooses from."""
-        return values[:, : self.primitives_only] if self.primitives_only else values
+    def masked(self, values: Array) -> Array:
+        """[N, A] values with -inf for the actions that greedy decisions may not choose."""
+        return jnp.where(jnp.asarray(self.choosable), values, -jnp.inf)
 
     def decide(
         self, state: ActorState, values: Array, epsilon: Array | float, tick: Array, key: Array
@@ -89,29 +87,25 @@ class Actor:
         """
         due = (state.macro.position == 0) & ~state.resetting
         explore, which = jax.random.uniform(key, (2, *due.shape))
-        if self.primitives_only:
-            epsilon = self._by_decision(epsilon)
+        if not all(self.choosable):
+            epsilon = self._per_decision(epsilon)
         num_actions = values.shape[1]
         random = jnp.minimum((which * num_actions).astype(jnp.int32), num_actions - 1)
-        greedy = jnp.argmax(self.choices(values), axis=1).astype(jnp.int32)
+        greedy = jnp.argmax(self.masked(values), axis=1).astype(jnp.int32)
         macro = execution.begin(state.macro, jnp.where(explore < epsilon, random, greedy))
         primitives = execution.primitives(macro, self.table)
-        if self.over == "steps":
-            opening = jnp.where(due, macro.action, primitives)
-            windows = nstep.begin(state.windows, ~state.resetting, opening, tick)
-        else:
-            windows = nstep.begin(state.windows, due, macro.action, tick)
+        windows = nstep.begin(state.windows, due, macro.action, tick)
         usage = state.usage.at[macro.action].add(due)
         state = state._replace(macro=macro, windows=windows, usage=usage)
         return state, primitives
 
-    def _by_decision(self, epsilon: Array | float) -> Array:
-        """[] the chance of a random decision such that a share `epsilon` of all *steps* are random.
+    def _per_decision(self, epsilon: Array | float) -> Array:
+        """[] the probability of a random decision for which a share `epsilon` of all *steps* is random.
 
         A random decision takes L steps on average, any other takes one: of steps, e L / (e L + 1 - e) are random.
         """
-        longer = jnp.mean(self.lengths.astype(jnp.float32))
-        return epsilon / (epsilon + longer * (1.0 - epsilon))
+        mean_length = jnp.mean(self.lengths.astype(jnp.float32))
+        return epsilon / (epsilon + mean_length * (1.0 - epsilon))
 
     def learned_reward(self, step: Step) -> Array:
         """[N] the rewards of a tick as they are learned from."""
@@ -122,13 +116,7 @@ class Actor:
         idle = state.resetting
         reward, lost = self.learned_reward(step), step.terminated | step.life_lost
         macro, decision = execution.advance(state.macro, reward, lost, step.truncated, idle, self.lengths, self.gamma)
-        needed: Array | int = self.n_step
-        if self.over == "steps":
-            decision = execution.single(
-                execution.primitives(state.macro, self.table), reward, lost, step.truncated, idle, self.gamma
-            )
-            needed = self.lengths[state.windows.action] + self.n_step - 1
-        windows, closed = nstep.extend(state.windows, decision, needed)
+        windows, closed = nstep.extend(state.windows, decision)
         score = jnp.where(idle, 0.0, state.episode_return + step.reward)
         steps = jnp.where(idle, 0, state.episode_steps + 1)
         ended = (step.terminated | step.truncated) & ~idle

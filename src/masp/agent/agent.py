@@ -7,33 +7,23 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
-from masp.agent import credit as intra_option
-from masp.agent import replay
+from masp import ops
+from masp.agent import credit, replay
 from masp.agent.acting import Actor, ActorState, Episodes
-from masp.agent.learner import Learner, LearnerState, Metrics
-from masp.agent.networks import QNetwork
-from masp.agent.replay import ReplayState, Sample
+from masp.agent.learner import Hyper, Learner, LearnerState, Metrics
+from masp.agent.networks import QNetwork, draw_noise
+from masp.agent.replay import Batch, ReplayState
 from masp.config import TrainConfig
 from masp.environments.base import EnvInfo, Step
 from masp.errors import UserError
 from masp.macros import execution
 from masp.macros.actions import ActionSet
-from masp.macros.mining.settings import MiningSettings
-from masp.ops.ordering import after
-from masp.similarity import matrix as sim
-from masp.training import journal
-from masp.training.journal import Journal
-from masp.training.lanes import Start, start_of
+from masp.similarity import matrix
 
-SHOWN_STATES = 64
-"""States whose values are looked at for a row of the metrics."""
-MOST_AHEAD = 512
-"""Transitions that are drawn before the updates that learn from them."""
-MOST_OUTPUTS_AHEAD = 1 << 22
-"""Outputs of the target network that are kept for them: 16 MB."""
+METRIC_STATES = 64
+"""States whose action values are computed for a row of the metrics."""
 
 
 class Keys(NamedTuple):
@@ -63,18 +53,23 @@ class Tally(NamedTuple):
 
 
 class MacroTables(NamedTuple):
-    """What every action plays, as data, so that a macro can be replaced without compiling again."""
+    """The primitives of every action, as data: seeds that train together may have different macros."""
 
     table: Array  # [A, longest] primitives
     lengths: Array  # [A] int32
 
+    @classmethod
+    def of(cls, actions: ActionSet) -> MacroTables:
+        """The tables of an action set."""
+        return cls(jnp.asarray(actions.table), jnp.asarray(actions.lengths))
 
-class Discovery(NamedTuple):
-    """What finding new macros during training must remember."""
 
-    journal: Journal
-    usage_at_round: Array  # [A] int32, `ActorState.usage` when macros were last replaced
-    usage_at_birth: Array  # [A] int32, the same when the macro in this place came
+class Start(NamedTuple):
+    """What a run begins with, besides its seed."""
+
+    similarity: Array  # [A, A], or factors [A, R]
+    hyper: Hyper
+    macros: MacroTables
 
 
 class AgentState(NamedTuple):
@@ -86,23 +81,18 @@ class AgentState(NamedTuple):
     tally: Tally
     keys: Keys
     tick: Array  # [] int32
+    unused_steps: Array  # [] int32, steps played since the last update
     macros: MacroTables
-    discovery: Any  # Discovery; () where the macros stay
 
 
 class Report(NamedTuple):
     """The small part of a state that people look at."""
 
     params: Any
-    similarity: Any  # [A, A]
+    similarity: Any  # [A, A] or factors: what the network sees
     usage: Any  # [A]
     steps: Any  # []
     tally: Tally
-
-
-def report(state: AgentState) -> Report:
-    """What to show of `state`, with or without an axis of seeds."""
-    return Report(state.learner.params, state.learner.similarity, state.actor.usage, state.actor.steps, state.tally)
 
 
 @dataclass(frozen=True)
@@ -124,91 +114,78 @@ class Agent:
             dueling=c.agent.dueling,
             noisy=c.agent.noisy,
             embedding=c.similarity.embedding,
-            half_precision=c.agent.half_precision,
         )
-        return Learner(network, c.agent, c.similarity, self.actions.num_primitives)
+        return Learner(network, c, self.choosable)
+
+    @property
+    def choosable(self) -> tuple[bool, ...]:
+        """[A] which actions greedy decisions and targets may choose.
+
+        Deciding at every step is never worse than a macro, so where macros are for exploring, only primitives are.
+        """
+        primitives = self.actions.num_primitives
+        exploring = self.config.agent.macros_for == "exploring"
+        return tuple(action < primitives or not exploring for action in range(len(self.actions)))
 
     def actor(self, macros: MacroTables) -> Actor:
         a = self.config.agent
-        primitives = self.actions.num_primitives if a.macros_for == "exploring" else 0
-        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, primitives, a.windows)
+        return Actor(macros.table, macros.lengths, a.gamma, a.n_step, a.stack, a.clip_rewards, self.choosable)
 
     @property
-    def longest(self) -> int:
-        """Steps of the longest macro that there is or may ever be."""
-        longest = int(self.actions.lengths.max())
-        return max(longest, MiningSettings().max_length) if self.config.mine_every_frames else longest
-
-    @property
-    def credits_inside(self) -> bool:
-        """Whether steps inside macros teach; where there are none it would be the same transitions once more."""
-        wanted, c = self.config.agent.intra_option, self.config
-        return wanted and (bool(self.actions.macros) or (c.similarity.from_outcomes and c.agent.n_step > 1))
-
-    def tables(self, actions: ActionSet | None = None) -> MacroTables:
-        """The macros to begin with, or those of `actions`."""
-        actions = self.actions if actions is None else actions
-        table = actions.table
-        padding = [(0, 0), (0, self.longest - table.shape[1])]
-        return MacroTables(jnp.asarray(np.pad(table, padding, mode="edge")), jnp.asarray(actions.lengths))
+    def learns_inside_macros(self) -> bool:
+        """Whether steps inside macros teach; without macros they would be the same transitions once more."""
+        single_decisions = self.config.variant == "outcomes" and self.config.agent.n_step > 1
+        return self.config.agent.intra_option and (bool(self.actions.macros) or single_decisions)
 
     @property
     def replay_ticks(self) -> int:
         """Length of the replay's ring."""
-        ticks = -(-self.config.agent.replay_steps // self.config.num_envs)
-        longest = self.config.agent.n_step * self.longest + self.config.agent.stack + 1
+        a = self.config.agent
+        ticks = -(-a.replay_steps // self.config.num_envs)
+        longest = a.n_step * int(self.actions.lengths.max()) + a.stack + 1
         if ticks <= longest:
             raise UserError(
                 f"replay_steps is too small: {self.config.num_envs} environments leave {ticks} ticks each, but one "
-                f"window of {self.config.agent.n_step} decisions takes up to {longest}"
+                f"window of {a.n_step} decisions takes up to {longest}"
             )
         return ticks
-
-    def start(self, config: TrainConfig) -> tuple[Keys, Start]:
-        """What the run of `config` begins with; it is the agent's own configuration, or another lane's."""
-        keys = Keys.of(jax.random.PRNGKey(config.seed))
-        return keys, start_of(config, self.info, self.actions, jax.random.split(keys.start)[1])
 
     def init(self, keys: Keys, observation: Array, start: Start) -> AgentState:
         """Before the first tick; `observation` [N, ...] comes from the first reset."""
         key_network, _ = jax.random.split(keys.start)
-        macros = self.tables()
-        acting = self.actor(macros)
+        acting = self.actor(start.macros)
         actor = acting.init(observation)
         learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
         ring = (self.replay_ticks, observation.shape[0])
-        steps = intra_option.init(*ring) if self.credits_inside else ()
+        steps = credit.init(*ring) if self.learns_inside_macros else ()
         memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps)
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
-        tick = jnp.zeros((), jnp.int32)
-        return AgentState(learner, memory, actor, empty_tally(), keys, tick, macros, self._discovery(actor))
+        tick, unused = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
+        return AgentState(learner, memory, actor, empty_tally(), keys, tick, unused, start.macros)
 
-    def _discovery(self, actor: ActorState) -> Any:
-        if not self.config.mine_every_frames:
-            return ()
-        played = journal.init(self.replay_ticks, self.config.num_envs)
-        return Discovery(played, jnp.zeros_like(actor.usage), jnp.zeros_like(actor.usage))
+    def report(self, state: AgentState) -> Report:
+        """What to show of `state`."""
+        learner, actor = state.learner, state.actor
+        context = self.learner.similarity.context(learner.similarity)
+        return Report(learner.params, context, actor.usage, actor.steps, state.tally)
 
     def policy_template(self) -> dict[str, Any]:
         """Parameters and similarity of the right shapes, as the policy file holds them."""
         shape, stack = self.info.observation_shape, self.config.agent.stack
         observation = jnp.zeros((1, *shape[:-1], shape[-1] * stack), self.info.observation_dtype)
-        rank = self.config.similarity.similarity_rank
-        similarity = sim.start("identity", self.actions.sequences(), 0.0, jax.random.PRNGKey(0), rank)
-        learner = self.learner.init(jax.random.PRNGKey(0), observation, similarity)
-        return {"params": learner.params, "similarity": similarity}
+        key, rank = jax.random.PRNGKey(0), self.config.similarity.similarity_rank
+        similarity = matrix.start("identity", self.actions.sequences(), key, rank)
+        params = self.learner.network.init(key, observation, similarity)["params"]
+        return {"params": params, "similarity": similarity}
 
     def decide(self, state: AgentState) -> tuple[AgentState, Array]:
         """First half of a tick: [N] the primitives to play."""
         key_noise, key_choice = jax.random.split(jax.random.fold_in(state.keys.act, state.tick))
-        acting = self.actor(state.macros)
-        values = self.learner.values(
-            state.learner.params,
-            acting.inputs(state.actor),
-            state.learner.similarity,
-            self.learner.noise(state.learner, key_noise, 1)[0],
-        )
-        actor, primitives = acting.decide(state.actor, values, self._epsilon(state.tick), state.tick, key_choice)
+        acting, learner = self.actor(state.macros), state.learner
+        noise = draw_noise(key_noise, learner.noise_template, 1)[0] if self.config.agent.noisy else None
+        context = self.learner.similarity.context(learner.similarity)
+        values = self.learner.values(learner.params, acting.inputs(state.actor), context, noise)
+        actor, primitives = acting.decide(state.actor, values, self._epsilon(state), state.tick, key_choice)
         return state._replace(actor=actor), primitives
 
     def observe(self, state: AgentState, step: Step) -> tuple[AgentState, Episodes]:
@@ -216,114 +193,72 @@ class Agent:
         acting = self.actor(state.macros)
         actor, closed, episodes = acting.advance(state.actor, step)
         memory = acting.remember(state.memory, actor, closed, state.tick)
-        tally = _count_episodes(state.tally, episodes, self.info.success_above)
-        discovery = state.discovery
-        played = execution.primitives(state.actor.macro, state.macros.table)
-        if self.credits_inside:
-            steps = intra_option.write(memory.steps, state.tick, played, acting.learned_reward(step), step)
+        if self.learns_inside_macros:
+            primitives = execution.primitives(state.actor.macro, state.macros.table)
+            steps = credit.write(memory.steps, state.tick, primitives, acting.learned_reward(step), step)
             memory = memory._replace(steps=steps)
-        if self.config.mine_every_frames:
-            rows = journal.write(discovery.journal, state.tick, played, state.actor.resetting, episodes)
-            discovery = discovery._replace(journal=rows)
-        state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, discovery=discovery)
+        tally = _count_episodes(state.tally, episodes, self.info.success_above)
+        unused = state.unused_steps + actor.steps - state.actor.steps
+        state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, unused_steps=unused)
         return state, episodes
 
-    def learn(self, state: AgentState) -> AgentState:
-        """The updates of one iteration."""
-
-        def keys_of(number: Array) -> Array:
-            return jax.random.split(jax.random.fold_in(state.keys.learn, number), 3 + self.credits_inside)
-
-        count = self.config.updates_per_iteration
-        # All at once, because each draw by itself is several operations, however small.
-        keys = jax.vmap(keys_of)(state.learner.updates + jnp.arange(count))
-        ahead = self._updates_ahead
-        if ahead == 1:
-            return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
-        blocks = keys.reshape(count // ahead, ahead, *keys.shape[1:])
-        return jax.lax.fori_loop(0, len(blocks), lambda i, state: self._learn_ahead(state, blocks[i]), state)
-
     @property
-    def _updates_ahead(self) -> int:
-        """How many updates may know their samples and targets before the first: a part of those of an iteration."""
-        a, count = self.config.agent, self.config.updates_per_iteration
-        if a.prioritised or not self.learner.targets_stay:
-            return 1
-        outputs = len(self.actions) * a.num_atoms
-        most = max(1, min(MOST_AHEAD, MOST_OUTPUTS_AHEAD // outputs) // a.batch_size)
-        return max(n for n in range(1, count + 1) if count % n == 0 and n <= most)
+    def most_updates(self) -> int:
+        """The most updates that one tick can make due."""
+        return -(-self.config.num_envs // self.config.agent.steps_per_update)
 
-    def _learn_ahead(self, state: AgentState, keys: Array) -> AgentState:
-        """The same updates where none changes what the next one samples: all samples are drawn at once, and the target
-        network sees them in one pass, and again when it was replaced in between."""
-        a = self.config.agent
-        samples = replay.sample_each(state.memory, keys[:, 0], a.batch_size, self.info.observation_shape, a.stack)
-        s_t = samples.transition.s_t
+    def update_keys(self, state: AgentState) -> Array:
+        """Keys of the updates that come next, all in one draw: many small draws are slow."""
+        numbers = state.learner.updates + jnp.arange(self.most_updates)
+        return jax.vmap(lambda number: jax.random.split(jax.random.fold_in(state.keys.learn, number), 3))(numbers)
 
-        def targets(learner: LearnerState) -> Array:
-            outputs = self.learner.target_outputs(learner, s_t.reshape(-1, *s_t.shape[2:]))
-            return outputs.reshape(*s_t.shape[:2], *outputs.shape[1:])
-
-        def update(i: Array, both: tuple[AgentState, Array]) -> tuple[AgentState, Array]:
-            state, target_t = both
-            state = self._update(state, keys[i], jax.tree.map(lambda column: column[i], samples), target_t[i])
-            replaced = self.learner.has_new_target(state.learner) & (i + 1 < len(keys))
-            return state, jax.lax.cond(replaced, lambda: targets(state.learner), lambda: target_t)
-
-        return jax.lax.fori_loop(0, len(keys), update, (state, targets(state.learner)))[0]
-
-    def _update(
-        self, state: AgentState, keys: Array, sample: Sample | None = None, target_t: Array | None = None
-    ) -> AgentState:
-        """Sample, learn, reprioritise; `sample` and its `target_t`, where they are known."""
-        key_sample, key_held_out, key_update, *key_inside = keys
-        if sample is None:
-            sample = self._sample(state, key_sample)
-        inside = self._inside(state, sample, key_inside[0]) if key_inside else None
+    def update(self, state: AgentState, keys: Array) -> AgentState:
+        """Sample, learn, reprioritise."""
+        key_batch, key_held_out, key_update = keys
+        batch = self._batch(state, key_batch)
         learner, losses, metrics = self.learner.update(
-            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside, target_t
+            state.learner, batch, lambda: self._batch(state, key_held_out), key_update
         )
         memory = state.memory
-        if self.config.agent.prioritised:
-            exponent = self.config.agent.priority_exponent
-            memory = replay.reprioritise(memory, sample.leaf, after(metrics, losses), exponent)
+        if exponent := self.config.agent.priority_exponent:
+            memory = replay.reprioritise(memory, batch.leaf, ops.after(metrics, losses), exponent)
         tally = state.tally._replace(
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),
         )
-        return state._replace(learner=learner, memory=memory, tally=tally)
+        unused = state.unused_steps - self.config.agent.steps_per_update
+        return state._replace(learner=learner, memory=memory, tally=tally, unused_steps=unused)
 
-    def _sample(self, state: AgentState, key: Array) -> Sample:
-        a = self.config.agent
-        exponent = self._importance_exponent(state.tick) if a.prioritised else 0.0
-        return replay.sample(state.memory, key, a.batch_size, self.info.observation_shape, a.stack, exponent)
+    def _batch(self, state: AgentState, key: Array) -> Batch:
+        """A sample of windows and, where steps inside macros teach, as many transitions from inside them."""
+        a, macros, shape = self.config.agent, state.macros, self.info.observation_shape
+        key_windows, key_inside = jax.random.split(key)
+        exponent = self._importance_exponent(state) if a.priority_exponent else 0.0
+        batch = replay.sample(state.memory, key_windows, a.batch_size, shape, a.stack, exponent)
+        if not self.learns_inside_macros:
+            return batch
+        where = (macros.table, macros.lengths, a.gamma, shape, a.stack)
+        return credit.draw(state.memory, batch, key_inside, state.tick, *where)
 
-    def _inside(self, state: AgentState, sample: Sample, key: Array) -> Sample:
-        """Single decisions from inside the windows of `sample`."""
-        a, macros = self.config.agent, state.macros
-        where = (self.info.observation_shape, a.stack)
-        return intra_option.draw(state.memory, sample, key, state.tick, macros.table, macros.lengths, a.gamma, *where)
-
-    def values_seen(self, state: AgentState) -> Array:
-        """[SHOWN_STATES, A] action values, without noise, of states from the replay, drawn as for learning."""
+    def sampled_values(self, state: AgentState) -> Array:
+        """[METRIC_STATES, A] action values, without noise, of states from the replay, drawn as for learning."""
         # No evaluation has the number 0: the agent has played before it is looked at.
         key = jax.random.fold_in(jax.random.fold_in(state.keys.evaluation, 0), state.tick)
-        where = (SHOWN_STATES, self.info.observation_shape, self.config.agent.stack)
-        states = replay.sample(state.memory, key, *where, 0.0).transition.s_tm1
-        return self.learner.values(state.learner.params, states, state.learner.similarity, None)
+        shape, stack = self.info.observation_shape, self.config.agent.stack
+        states = replay.sample(state.memory, key, METRIC_STATES, shape, stack, 0.0).transition.s_tm1
+        context = self.learner.similarity.context(state.learner.similarity)
+        return self.learner.values(state.learner.params, states, context, None)
 
-    def _epsilon(self, tick: Array) -> Array:
-        """Linear decay over steps."""
-        a = self.config.agent
-        done = jnp.clip(tick * self.config.num_envs / a.epsilon_decay_steps, 0.0, 1.0)
-        return a.epsilon_start + done * (a.epsilon_end - a.epsilon_start)
+    def _epsilon(self, state: AgentState) -> Array:
+        """[] linear decay over steps."""
+        start, end = self.config.agent.epsilon
+        return start + jnp.clip(state.actor.steps / self.config.agent.epsilon_decay_steps, 0.0, 1.0) * (end - start)
 
-    def _importance_exponent(self, tick: Array) -> Array:
-        """Linear from start to end over the whole run."""
-        a = self.config.agent
-        steps = self.config.frames / self.info.frames_per_step
-        done = jnp.clip(tick * self.config.num_envs / steps, 0.0, 1.0)
-        return a.importance_start + done * (a.importance_end - a.importance_start)
+    def _importance_exponent(self, state: AgentState) -> Array:
+        """[] linear from start to end over the whole run."""
+        start, end = self.config.agent.importance
+        total_steps = self.config.frames / self.info.frames_per_step
+        return start + jnp.clip(state.actor.steps / total_steps, 0.0, 1.0) * (end - start)
 
 
 def seed_axes(state: AgentState) -> AgentState:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from masp.agent import replay
-from masp.agent.replay import ReplayState, Sample, Transition
+from masp.agent.replay import Batch, ReplayState, Transition
 from masp.environments.base import Step
 
 GOES_ON, CUT, TERMINATED = 0, 1, 2
@@ -92,7 +92,7 @@ def continuations(
 
 def draw(
     memory: ReplayState,
-    sample: Sample,
+    batch: Batch,
     key: Array,
     tick: Array,
     table: Array,
@@ -100,16 +100,16 @@ def draw(
     gamma: float,
     observation_shape: tuple[int, ...],
     stack: int,
-) -> Sample:
-    """[B] one transition of one decision from inside each window of `sample`.
+) -> Batch:
+    """`batch` with one more transition of a single decision from inside each of its windows [B].
 
     A row is drawn uniformly from those of the window, of whichever decision; then an action from those consistent
-    there, of which the primitive played is always one. The window's importance weight goes along: it undoes how the
-    window came to be drawn. `leaf` names the windows, whose priorities are not for these losses.
+    there, of which the primitive played is always one. The transition has the importance weight of its window, which
+    corrects for how the window was drawn.
     """
     num_ticks, num_envs = memory.age.shape
     key_row, key_action = jax.random.split(key)
-    start, env = sample.leaf // num_envs, sample.leaf % num_envs
+    start, env = batch.leaf // num_envs, batch.leaf % num_envs
     row = (start + _below(memory.span[start, env], key_row)) % num_ticks
     told = continuations(memory.steps, tick, row, env, table, lengths, gamma)
     which = _below(jnp.sum(told.consistent, axis=1), key_action)
@@ -126,7 +126,8 @@ def draw(
         discount_t=chosen(told.discount),
         s_t=replay.stacked(memory, following, env, observation_shape, stack),
     )
-    return sample._replace(transition=transition)
+    both = jax.tree.map(lambda *rows: jnp.concatenate(rows), batch.transition, transition)
+    return Batch(both, jnp.concatenate([batch.weight, batch.weight]), batch.leaf)
 
 
 def _below(limit: Array, key: Array) -> Array:

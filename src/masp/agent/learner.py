@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,15 +12,16 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from masp import ops
 from masp.agent import losses
 from masp.agent.networks import Noise, QNetwork, draw_noise
-from masp.agent.optimiser import descend, to_differentiate
-from masp.agent.replay import Sample
-from masp.config import AgentConfig, SimilarityConfig
-from masp.similarity import matrix as sim
-from masp.similarity import outcomes
+from masp.agent.replay import Batch
+from masp.config import TrainConfig
 from masp.similarity.features import flat_features
-from masp.similarity.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
+from masp.similarity.kinds import Evidence, Fixed, Nothing, Similarity
+from masp.similarity.meta_learned import MetaLearned
+from masp.similarity.metagradient import InnerStep, Params
+from masp.similarity.outcomes import Outcomes
 
 
 class Hyper(NamedTuple):
@@ -35,23 +37,20 @@ class LearnerState(NamedTuple):
     params: Params
     target_params: Params
     opt_state: optax.OptState
-    similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
-    similarity_opt_state: optax.OptState
-    outcomes: Any  # Outcomes, what each action brings; () where the similarity does not come from it
-    recent: Any  # InnerStep with a leading axis, newest first; () where the meta-gradient needs none
+    similarity: Any  # state of the kind of similarity
     noise_template: Noise  # shapes of the noise; None for plain layers
     hyper: Hyper
     updates: Array  # [] int32
 
 
 class Metrics(NamedTuple):
-    """What one update says about itself, all []."""
+    """Figures of one update, all []."""
 
     td_loss: Array
     penalty: Array
     q_mean: Array
     q_max: Array
-    q_spread: Array  # standard deviation of the values of one state, over actions
+    q_spread: Array  # standard deviation over actions of the values of one state
     gradient_norm: Array
     meta_gradient_norm: Array
 
@@ -61,291 +60,165 @@ class Learner:
     """The fixed parts of learning; all state is in `LearnerState`."""
 
     network: QNetwork
-    agent: AgentConfig
-    similarity: SimilarityConfig
-    num_primitives: int = 0
-    """The first so many actions are no macros; 0: all."""
+    config: TrainConfig
+    choosable: tuple[bool, ...]
+    """[A] which actions greedy decisions and targets may choose."""
 
     @property
     def support(self) -> Array:
         """[atoms] values of the C51 atoms; one atom for scalar values."""
-        return jnp.linspace(self.agent.v_min, self.agent.v_max, self.agent.num_atoms)
+        return jnp.linspace(*self.config.agent.value_range, self.config.agent.num_atoms)
 
     @property
-    def optimiser(self) -> optax.GradientTransformation:
-        return adam(self.agent.learning_rate, self.agent.adam_eps, self.agent.max_gradient_norm)
+    def adam(self) -> ops.Adam:
+        a = self.config.agent
+        return ops.Adam(a.learning_rate, a.adam_eps, a.max_gradient_norm)
 
     @property
-    def meta_optimiser(self) -> optax.GradientTransformation:
-        """Gives a direction; the learning rate is in `Hyper`."""
-        return optax.scale_by_adam() if self.similarity.meta_optimiser == "adam" else optax.identity()
+    def similarity(self) -> Similarity:
+        """The kind of similarity that the variant asks for."""
+        s = self.config.similarity
+        if not self.config.penalised:
+            return Nothing()
+        if self.config.variant == "outcomes":
+            features = partial(flat_features, kind=self.network.observation_kind)
+            return Outcomes(features, self.network.num_actions, s.penalty_form, self.config.agent.n_step == 1)
+        if s.frozen:
+            return Fixed(s.penalty_form)
+        return MetaLearned(
+            self._inner_values,
+            self.adam.transformation,
+            s.penalty_form,
+            s.meta_optimiser,
+            s.meta_period_updates,
+            s.trace_length,
+            s.entropy_weight,
+        )
 
-    @property
-    def _kept_steps(self) -> int:
-        """How many inner steps must outlive their update."""
-        if not self.similarity.learns:
-            return 0
-        return self.similarity.trace_length - (self.similarity.held_out == "separate")
-
-    def init(self, key: Array, observation: Array, similarity: Array, hyper: Hyper | None = None) -> LearnerState:
-        """A fresh learner; `observation` [1, ...] gives the shape, `hyper` the settings of a sweep."""
+    def init(self, key: Array, observation: Array, similarity: Array, hyper: Hyper) -> LearnerState:
+        """A fresh learner; `observation` [1, ...] gives the shape, `similarity` [A, A] or factors the start."""
         variables = self.network.init(key, observation, similarity)
         params, noise = variables["params"], variables.get("noise")
-        opt_state = self.optimiser.init(params)
-        recent: Any = ()
-        if self._kept_steps:
-            states = jnp.zeros((self.agent.batch_size, *observation.shape[1:]), observation.dtype)
-            step = InnerStep(
-                params, opt_state, jax.tree.map(jnp.zeros_like, params), states, similarity, noise, similarity
-            )
-            recent = jax.tree.map(lambda leaf: jnp.stack([jnp.zeros_like(leaf)] * self._kept_steps), step)
+        opt_state = self.adam.init(params)
+        states = jnp.zeros((self.config.agent.batch_size, *observation.shape[1:]), observation.dtype)
+        step = InnerStep(params, opt_state, params, states, similarity, noise, similarity)
         return LearnerState(
             params=params,
             target_params=jax.tree.map(jnp.copy, params),
             opt_state=opt_state,
-            similarity=similarity,
-            similarity_opt_state=self.meta_optimiser.init(similarity),
-            outcomes=self._no_outcomes(key, observation) if self.similarity.from_outcomes else (),
-            recent=recent,
+            similarity=self.similarity.init(jax.random.fold_in(key, 1), similarity, step),
             noise_template=noise,
-            hyper=hyper
-            or Hyper(*map(jnp.asarray, (self.similarity.penalty_weight, self.similarity.meta_learning_rate))),
+            hyper=hyper,
             updates=jnp.zeros((), jnp.int32),
         )
 
-    def features(self, observations: Array) -> Array:
-        """[B, F] what outcomes are predicted from."""
-        return flat_features(observations, self.network.observation_kind)
+    def update(
+        self, state: LearnerState, batch: Batch, draw_held_out: Callable[[], Batch], key: Array
+    ) -> tuple[LearnerState, Array, Metrics]:
+        """One step of Algorithm 1 on `batch`; also the [B] losses of its windows, for their priorities.
 
-    def _no_outcomes(self, key: Array, observation: Array) -> outcomes.Outcomes:
-        size = self.features(observation).shape[1]
-        return outcomes.init(jax.random.fold_in(key, 1), self.network.num_actions, size)
-
-    def noise(self, state: LearnerState, key: Array, passes: int) -> list[Noise]:
-        """Independent noise for some passes through the network; Nones for plain layers."""
-        return draw_noise(key, state.noise_template, passes) if self.agent.noisy else [None] * passes
-
-    def outputs(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
-        """[B, A, atoms] network outputs; without noise the noisy layers use their means.
-
-        With half precision the products are bfloat16, as accelerators are quick at; parameters, their gradients and
-        optimiser, and everything from the outputs on stay as they are.
+        `draw_held_out` is called under tracing where the similarity learns from a sample of its own.
         """
-        wide = jax.tree.leaves(params)[0].dtype
-        if self.agent.half_precision:
-            params, noise = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (params, noise))
+        key, key_held_out = jax.random.split(key)
+        noise = self.draw_noise(state, key)
+        targets = self.td_targets(state, batch, noise)
+        outputs, pull_back = jax.vjp(partial(self._outputs_at, state, batch, noise[0]), state.params)
+
+        def held_out_gradient() -> Params:
+            if self.config.similarity.held_out == "separate":
+                return self.td_gradient(state, draw_held_out(), self.draw_noise(state, key_held_out))
+            return pull_back(jax.grad(lambda o: self.td_loss(o, batch, targets)[0])(outputs))[0]
+
+        evidence = self._evidence(state, batch, held_out_gradient)
+        similarity, meta_norm = self.similarity.learn(state.similarity, evidence)  # lines 14-18
+
+        def objective(outputs: Array) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+            td, td_losses = self.td_loss(outputs, batch, targets)  # line 9
+            q = ops.expected_values(outputs[: batch.num_windows], self.support)
+            s_tm1 = batch.transition.s_tm1[: batch.num_windows]
+            penalty = state.hyper.penalty_weight * self.similarity.penalty(similarity, q, s_tm1)  # line 10
+            return td + penalty, (td, penalty, td_losses, q)
+
+        cotangent, (td, penalty, td_losses, q) = jax.grad(objective, has_aux=True)(outputs)
+        (gradient,) = pull_back(cotangent)  # line 11
+        step = self._inner_step(state, batch, noise[0], gradient, similarity)
+        similarity = self.similarity.keep(similarity, step, state.updates)
+        params, opt_state, norm = self.adam.step(gradient, state.opt_state, state.params, after=similarity)  # line 12
+        state = state._replace(params=params, opt_state=opt_state, similarity=similarity, updates=state.updates + 1)
+        metrics = _metrics(td, penalty, q, norm, meta_norm)
+        return self._sync_target(state), td_losses[: batch.num_windows], metrics  # lines 20-22
+
+    def draw_noise(self, state: LearnerState, key: Array) -> list[Noise]:
+        """Noise of the online and of the target network; Nones for plain layers."""
+        return draw_noise(key, state.noise_template, 2) if self.config.agent.noisy else [None] * 2
+
+    def outputs(self, params: Params, observations: Array, context: Array, noise: Noise) -> Array:
+        """[B, A, atoms] network outputs; without noise the noisy layers use their means."""
         variables = {"params": params} if noise is None else {"params": params, "noise": noise}
-        return self.network.apply(variables, observations, similarity).astype(wide)  # type: ignore[union-attr]
+        return self.network.apply(variables, observations, context)  # type: ignore[return-value]
 
-    def values(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
+    def values(self, params: Params, observations: Array, context: Array, noise: Noise) -> Array:
         """[B, A] expected values."""
-        return losses.expected_values(self.outputs(params, observations, similarity, noise), self.support)
+        return ops.expected_values(self.outputs(params, observations, context, noise), self.support)
 
-    def penalty(self, q: Array, similarity: Array, weight: Array) -> Array:
-        """[] eq. (2): weight times the mean penalty of values [B, A]."""
-        return weight * sim.batch_penalty(q, similarity, self.similarity.penalty_form)
-
-    @property
-    def targets_stay(self) -> bool:
-        """Whether the target network says the same of a state at every update until it is replaced."""
-        moving = self.similarity.learns or self.similarity.from_outcomes
-        return not self.agent.noisy and not (self.similarity.embedding and moving)
-
-    def target_outputs(self, state: LearnerState, observations: Array, noise: Noise = None) -> Array:
-        """[B, A, atoms] of the target network."""
-        return self.outputs(state.target_params, observations, state.similarity, noise)
-
-    def td_losses(
-        self,
-        outputs: Array,
-        state: LearnerState,
-        sample: Sample,
-        noise: Sequence[Noise],
-        target_t: Array | None = None,
-    ) -> Array:
-        """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
-
-        `state.params` choose the next action (double Q), the target network values it; `noise` is for the online and
-        the target network. `target_t`: the outputs of that at s_t, where they are known.
-        """
-        batch = sample.transition
-        if target_t is None:
-            target_t = self.target_outputs(state, batch.s_t, noise[1])
-        if self.agent.double:
-            selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
+    def td_targets(self, state: LearnerState, batch: Batch, noise: list[Noise]) -> Array:
+        """[R, atoms] bootstrapped targets; double Q-learning selects the next action by the online network."""
+        s_t, context = batch.transition.s_t, self.similarity.context(state.similarity)
+        target_outputs = self.outputs(state.target_params, s_t, context, noise[1])
+        if self.config.agent.double:
+            selector = self.values(state.params, s_t, context, noise[0])
         else:
-            selector_t = losses.expected_values(target_t, self.support)
-        if self.agent.macros_for == "exploring" and self.num_primitives:
-            # Deciding at every step is never worse than a macro: with right values the best of all is a primitive.
-            selector_t = selector_t.at[:, self.num_primitives :].set(-jnp.inf)
-        per_transition = jax.vmap(losses.td_loss, in_axes=(0, 0, 0, 0, 0, 0, None))
-        return per_transition(outputs, batch.a_tm1, batch.r_t, batch.discount_t, target_t, selector_t, self.support)
+            selector = ops.expected_values(target_outputs, self.support)
+        selector = jnp.where(jnp.asarray(self.choosable), selector, -jnp.inf)
+        per_row = jax.vmap(losses.td_target, in_axes=(0, 0, 0, 0, None))
+        return per_row(batch.transition.r_t, batch.transition.discount_t, target_outputs, selector, self.support)
 
-    def td_gradient(self, state: LearnerState, sample: Sample, noise: Sequence[Noise]) -> Params:
-        """g': gradient of the importance-weighted TD loss of `sample` at `state.params`."""
+    def td_loss(self, outputs: Array, batch: Batch, targets: Array) -> tuple[Array, Array]:
+        """[] importance-weighted TD loss, and the [R] losses of all rows.
+
+        Transitions from inside the windows are added to those of the windows: the sum over rows is divided by the
+        number of windows.
+        """
+        per_row = jax.vmap(losses.td_loss)(outputs, batch.transition.a_tm1, targets)
+        return jnp.sum(batch.weight * per_row) / batch.num_windows, per_row
+
+    def td_gradient(self, state: LearnerState, batch: Batch, noise: list[Noise]) -> Params:
+        """Gradient of the TD loss of `batch` at the current parameters."""
+        targets = self.td_targets(state, batch, noise)
 
         def objective(params: Params) -> Array:
-            outputs = self.outputs(params, sample.transition.s_tm1, state.similarity, noise[0])
-            return jnp.mean(sample.weight * self.td_losses(outputs, state, sample, noise))
+            return self.td_loss(self._outputs_at(state, batch, noise[0], params), batch, targets)[0]
 
         return jax.grad(objective)(state.params)
 
-    def update(
-        self,
-        state: LearnerState,
-        sample: Sample,
-        key: Array,
-        draw_held_out: Callable[[], Sample],
-        inside: Sample | None = None,
-        target_t: Array | None = None,
-    ) -> tuple[LearnerState, Array, Metrics]:
-        """One gradient step on TD loss + penalty, then the similarity's; also the [B] losses for the priorities.
+    def _outputs_at(self, state: LearnerState, batch: Batch, noise: Noise, params: Params) -> Array:
+        """[R, A, atoms] outputs at s_tm1 for any parameters."""
+        return self.outputs(params, batch.transition.s_tm1, self.similarity.context(state.similarity), noise)
 
-        `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
-        `inside` are transitions from inside the sample's windows (`intra_option`); their TD loss is added to its own.
-        `target_t`: `target_outputs` at the sample's s_t, where they are known.
-        """
-        # Both passes of the online network have one noise sample. Two more are for held-out data of its own.
-        noise = self.noise(state, key, 4 if self.similarity.learns and self.similarity.held_out == "separate" else 2)
-        seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
-        states = sample.transition.s_tm1
-        outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
-        q, pull_back_values = jax.vjp(lambda outputs: losses.expected_values(outputs, self.support), outputs)
-
-        def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, state, sample, noise[:2], target_t)
-            return jnp.mean(sample.weight * per_transition), per_transition
-
-        (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
-        meta_norm = jnp.zeros(())
-        if self.similarity.learns and self.similarity.held_out == "next":
-            # The TD gradient of this batch is the held-out gradient of the updates before it.
-            state, meta_norm = self._meta_update(state, state.recent, lambda: pull_back(td_cotangent)[0])
-
-        alike = None
-        if self.similarity.from_outcomes:
-            alike = outcomes.alike(state.outcomes, self.features(states[: outcomes.STATES]))
-
-        def penalty_objective(q: Array) -> Array:
-            weight = state.hyper.penalty_weight
-            if alike is not None:
-                return weight * sim.state_penalty(q[: len(alike)], alike)
-            return self.penalty(q, state.similarity, weight)
-
-        penalty, cotangent = jnp.zeros(()), td_cotangent
-        if self.similarity.active:
-            penalty, q_cotangent = jax.value_and_grad(penalty_objective)(q)
-            cotangent = td_cotangent + pull_back_values(q_cotangent)[0]
-        (gradient,) = pull_back(cotangent)
-        if inside is not None:
-            # The same noise: it is one objective, on twice as many transitions.
-            credit = self.td_gradient(state._replace(similarity=seen), inside, noise[:2])
-            gradient = jax.tree.map(jnp.add, gradient, credit)
-        step = InnerStep(state.params, state.opt_state, gradient, states, seen, noise[0], state.similarity)
-        kept: Any = ()
-        if self.similarity.learns and self.similarity.held_out == "next":
-            state = self._keep(state, step, next_look=state.updates + 1)
-            # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
-            kept = state.recent.context.reshape(-1)[0]
-        a = self.agent
-        params, opt_state, norm = descend(
-            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params, kept
+    def _evidence(self, state: LearnerState, batch: Batch, held_out_gradient: Callable[[], Params]) -> Evidence:
+        return Evidence(
+            batch.transition, batch.weight, batch.num_windows, held_out_gradient, *state.hyper, state.updates
         )
-        state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
-        if self.similarity.learns and self.similarity.held_out == "separate":
-            steps = _push(state.recent, step, self.similarity.trace_length)
-            state, meta_norm = self._meta_update(
-                state, steps, lambda: self.td_gradient(state, draw_held_out(), noise[2:])
-            )
-            if self._kept_steps:
-                state = self._keep(state, step, next_look=state.updates + 1)
-        if alike is not None:
-            state = self._learn_outcomes(state, alike, sample, inside)
-        state = self._sync_target(state)
-        metrics = Metrics(
-            td,
-            penalty,
-            jnp.mean(q),
-            jnp.mean(jnp.max(q, axis=1)),
-            jnp.mean(jnp.std(q, axis=1)),
-            norm,
-            meta_norm,
-        )
-        return state, per_transition, metrics
+    def _inner_step(
+        self, state: LearnerState, batch: Batch, noise: Noise, gradient: Params, similarity: Any
+    ) -> InnerStep:
+        """What the meta-gradient must know of this update; the penalty is computed on the windows' states."""
+        observations = batch.transition.s_tm1[: batch.num_windows]
+        contexts = self.similarity.context(state.similarity), self.similarity.context(similarity)
+        return InnerStep(state.params, state.opt_state, gradient, observations, contexts[0], noise, contexts[1])
 
-    def _keep(self, state: LearnerState, step: InnerStep, next_look: Array) -> LearnerState:
-        """Remember `step`, if a meta-update will reach back to it: it holds four copies of the parameters.
-
-        `next_look`: what `updates` will be when the next meta-update may be due.
-        """
-        steps_before_due = -next_look % self.similarity.meta_period_updates
-        recent = jax.lax.cond(
-            steps_before_due < self._kept_steps,
-            lambda: _push(state.recent, step, self._kept_steps),
-            lambda: state.recent,
-        )
-        return state._replace(recent=recent)
-
-    def _meta_update(
-        self, state: LearnerState, steps: InnerStep, held_out_gradient: Callable[[], Params]
-    ) -> tuple[LearnerState, Array]:
-        """The similarity after one meta-step, where one is due; and the norm of its gradient."""
-        a, period = self.agent, self.similarity.meta_period_updates
-        due = (state.updates % period == 0) & (state.updates >= self.similarity.trace_length)
-
-        def step() -> tuple[Array, optax.OptState, Array]:
-            g = held_out_gradient()
-
-            def through(inner: InnerStep) -> Array:
-                return meta_gradient(
-                    lambda params, inner: losses.expected_values(
-                        self.outputs(params, inner.observations, inner.context, inner.noise), self.support, pushed=True
-                    ),
-                    lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
-                    to_differentiate(a.learning_rate, a.adam_eps, a.max_gradient_norm),
-                    inner,
-                    g,
-                )
-
-            gradient = traced_meta_gradient(through, steps, self.similarity.trace_decay)
-            direction, opt_state = self.meta_optimiser.update(gradient, state.similarity_opt_state)
-            if self.similarity.entropy_weight:
-                # Added to the direction, not to the gradient: Adam would otherwise rescale the two together, and the
-                # meta-gradient is smaller than any weight one would write down.
-                direction = direction - self.similarity.entropy_weight * jax.grad(sim.row_entropy)(state.similarity)
-            moved = sim.project(state.similarity - state.hyper.meta_learning_rate * direction)
-            return moved, opt_state, jnp.linalg.norm(gradient)
-
-        def skip() -> tuple[Array, optax.OptState, Array]:
-            return state.similarity, state.similarity_opt_state, jnp.zeros(())
-
-        similarity, opt_state, norm = jax.lax.cond(due, step, skip)
-        return state._replace(similarity=similarity, similarity_opt_state=opt_state), norm
-
-    def _learn_outcomes(self, state: LearnerState, alike: Array, sample: Sample, inside: Sample | None) -> LearnerState:
-        """Where actions lead, from transitions of one decision; and the mean over states of who is alike."""
-        known = state.outcomes
-        for batch in (sample if self.agent.n_step == 1 else None, inside):
-            if batch is not None:  # windows have the whole macros, of which few are drawn from inside
-                seen = batch.transition
-                before, behind = self.features(seen.s_tm1), self.features(seen.s_t)
-                known = outcomes.learn(known, before, behind, seen, batch.weight)
-        return state._replace(outcomes=known, similarity=outcomes.remember(state.similarity, alike))
-
-    def has_new_target(self, state: LearnerState) -> Array:
-        """[] whether the last update replaced the target network."""
-        return state.updates % self.agent.target_period_updates == 0
+    def _inner_values(self, params: Params, step: InnerStep) -> Array:
+        """[B, A] values of an inner step's observations, to be differentiated forward."""
+        outputs = self.outputs(params, step.observations, step.context, step.noise)
+        return ops.expected_values(outputs, self.support, forward_mode=True)
 
     def _sync_target(self, state: LearnerState) -> LearnerState:
         """Copy the parameters to the target network every `target_period_updates`."""
-        target = jax.lax.cond(self.has_new_target(state), lambda: state.params, lambda: state.target_params)
-        return state._replace(target_params=target)
+        due = state.updates % self.config.agent.target_period_updates == 0
+        return state._replace(target_params=jax.lax.cond(due, lambda: state.params, lambda: state.target_params))
 
 
-def _push(recent: Any, step: InnerStep, length: int) -> InnerStep:
-    """The newest `length` inner steps, `step` first."""
-    newest = jax.tree.map(lambda leaf: leaf[None], step)
-    if recent == ():
-        return newest
-    return jax.tree.map(lambda new, old: jnp.concatenate([new, old])[:length], newest, recent)
+def _metrics(td: Array, penalty: Array, q: Array, norm: Array, meta_norm: Array) -> Metrics:
+    best, spread = jnp.mean(jnp.max(q, axis=1)), jnp.mean(jnp.std(q, axis=1))
+    return Metrics(td, penalty, jnp.mean(q), best, spread, norm, meta_norm)

@@ -1,60 +1,56 @@
-"""TD losses of one transition: categorical (C51) or scalar, with or without double Q-learning."""
+"""TD targets and losses of one transition: categorical (C51) or scalar; the caller maps them over a batch.
+
+Network outputs are [A, atoms]: logits of a distribution over `support` [atoms], or the value itself for one atom.
+"""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import rlax
+import optax
 from jax import Array
-from masp_kernels import library as native
-from masp_kernels import softmax as native_softmax
+
+FEW_ACTIONS = 64
+"""Up to this many actions, XLA selects one faster by a masked sum than by gathering it and scattering its gradient."""
 
 
-def expected_values(outputs: Array, support: Array, pushed: bool = False) -> Array:
-    """[..., A] values from network outputs [..., A, atoms]; a single atom is the value itself.
-
-    `pushed`: their change along a direction is asked for, rather than their gradient; the same numbers, quicker.
-    """
-    if support.shape[0] == 1:
-        return outputs[..., 0]
-    if native.usable(outputs, support):
-        by = native_softmax.expected_values_pushed if pushed else native_softmax.expected_values
-        return by(outputs, support)
-    return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
-
-
-FEW = 64
-"""Actions up to which XLA is quicker to look at all than to gather one and to scatter its gradient."""
-
-
-def _chosen(values: Array, action: Array) -> Array:
-    """[] the value [A] of an action."""
-    if len(values) > FEW:
-        return values[action]
-    return jnp.sum(jnp.where(jnp.arange(len(values)) == action, values, 0))
-
-
-def td_loss(
-    outputs_tm1: Array,
-    a_tm1: Array,
-    r_t: Array,
-    discount_t: Array,
-    target_outputs_t: Array,
-    selector_t: Array,
-    support: Array,
-) -> Array:
-    """[] loss of one transition; only `outputs_tm1` receives gradient.
+def td_target(r_t: Array, discount_t: Array, target_outputs_t: Array, selector_t: Array, support: Array) -> Array:
+    """[atoms] the bootstrapped target of one transition: probabilities, or one value; receives no gradient.
 
     Args:
-      outputs_tm1: [A, atoms] online network at s_tm1.
       target_outputs_t: [A, atoms] target network at s_t.
-      selector_t: [A] values that choose the action at s_t: the online network's (double Q) or the target's own.
-      support: [atoms] values of the atoms; one atom means scalar values and Huber's loss.
+      selector_t: [A] values that select the action at s_t: the online network's (double Q) or the target's own; -inf
+        where an action may not be chosen.
     """
+    best = target_outputs_t[jnp.argmax(selector_t)]  # [atoms]
     if support.shape[0] == 1:
-        q_t = jax.lax.stop_gradient(_chosen(target_outputs_t[:, 0], jnp.argmax(selector_t)))
-        td = r_t + discount_t * q_t - _chosen(outputs_tm1[:, 0], a_tm1)
-        return rlax.huber_loss(td, 1.0)
-    return rlax.categorical_double_q_learning(
-        support, outputs_tm1, a_tm1, r_t, discount_t, support, target_outputs_t, selector_t, stop_target_gradients=True
-    )
+        return jax.lax.stop_gradient(r_t + discount_t * best)
+    projected = project_distribution(r_t + discount_t * support, jax.nn.softmax(best), support)
+    return jax.lax.stop_gradient(projected)
+
+
+def project_distribution(locations: Array, probabilities: Array, support: Array) -> Array:
+    """[atoms] the distribution with mass `probabilities` [n] at `locations` [n], on an evenly spaced `support`.
+
+    Each mass is shared between the two nearest atoms in proportion to its distance from them; what lies beyond the ends
+    goes to the last atom (Bellemare et al. 2017, algorithm 1).
+    """
+    spacing = support[1] - support[0]
+    inside = jnp.clip(locations, support[0], support[-1])
+    share = jnp.clip(1 - jnp.abs(inside[None, :] - support[:, None]) / spacing, 0.0, 1.0)  # [atoms, n]
+    return share @ probabilities
+
+
+def td_loss(outputs_tm1: Array, a_tm1: Array, target: Array) -> Array:
+    """[] loss of the chosen action's output against `target` [atoms]; `outputs_tm1` [A, atoms] receives gradient.
+
+    Cross-entropy of distributions, or Huber's loss of the TD error for scalar values.
+    """
+    if len(outputs_tm1) > FEW_ACTIONS:
+        output = outputs_tm1[a_tm1]
+    else:
+        chosen = (jnp.arange(len(outputs_tm1)) == a_tm1)[:, None]
+        output = jnp.sum(jnp.where(chosen, outputs_tm1, 0), axis=0)
+    if target.shape[0] == 1:
+        return optax.losses.huber_loss(output[0], target[0])
+    return -jnp.sum(target * jax.nn.log_softmax(output))

@@ -2,9 +2,6 @@
 
 A window opens with each decision and closes after n decisions or with the episode, whichever comes first. Rewards
 are weighted by the product of the discounts of the decisions before them, so decisions of any length mix.
-
-Windows of steps open at every step: with the action that is decided on there, or inside a macro with the primitive
-that it plays. They close n - 1 steps after their first action would have come to its end.
 """
 
 from __future__ import annotations
@@ -19,36 +16,36 @@ from masp.macros.execution import Decision
 
 
 class WindowState(NamedTuple):
-    """The open windows of N environments, at most W each: n, or as many as steps can overlap."""
+    """The open windows of N environments, at most n each."""
 
-    open: Array  # [N, W] bool
-    start: Array  # [N, W] int32, tick of the window's first decision
-    action: Array  # [N, W] int32, that decision
-    reward: Array  # [N, W], discounted return so far
-    discount: Array  # [N, W], product of the discounts so far
-    decisions: Array  # [N, W] int32, decisions (or steps) completed in it
+    open: Array  # [N, n] bool
+    start: Array  # [N, n] int32, tick of the window's first decision
+    action: Array  # [N, n] int32, that decision
+    reward: Array  # [N, n], discounted return so far
+    discount: Array  # [N, n], product of the discounts so far
+    decisions: Array  # [N, n] int32, decisions completed in it
 
 
 class Windows(NamedTuple):
     """Windows that closed at this tick; entries that are not `closed` mean nothing."""
 
-    closed: Array  # [N, W] bool
-    start: Array  # [N, W] int32
-    action: Array  # [N, W] int32
-    reward: Array  # [N, W]
-    discount: Array  # [N, W]
+    closed: Array  # [N, n] bool
+    start: Array  # [N, n] int32
+    action: Array  # [N, n] int32
+    reward: Array  # [N, n]
+    discount: Array  # [N, n]
 
 
-def init(num_envs: int, most: int) -> WindowState:
-    """No window is open; at most `most` are at a time."""
-    shape = (num_envs, most)
+def init(num_envs: int, n: int) -> WindowState:
+    """No window is open."""
+    shape = (num_envs, n)
     integers = jnp.zeros(shape, jnp.int32)
     return WindowState(jnp.zeros(shape, bool), integers, integers, jnp.zeros(shape), jnp.ones(shape), integers)
 
 
 def begin(state: WindowState, due: Array, action: Array, tick: Array) -> WindowState:
     """Open a window where one is `due` [N]; the first free slot takes it."""
-    # A window outlives at most W - 1 later ones, so one of the W slots is always free here.
+    # A window stays open for at most n - 1 later decisions, so one of the n slots is always free here.
     fresh = due[:, None] & jax.nn.one_hot(jnp.argmin(state.open, axis=1), state.open.shape[1], dtype=bool)
     return WindowState(
         open=state.open | fresh,
@@ -60,17 +57,13 @@ def begin(state: WindowState, due: Array, action: Array, tick: Array) -> WindowS
     )
 
 
-def extend(state: WindowState, decision: Decision, needed: Array | int) -> tuple[WindowState, Windows]:
-    """Add the decisions that ended at this tick to all open windows; close those that have what is `needed`.
-
-    Args:
-      decision: of [N] environments; for windows of steps, each step is one.
-      needed: decisions in a complete window: n, or [N, W] steps.
-    """
+def extend(state: WindowState, decision: Decision) -> tuple[WindowState, Windows]:
+    """Add the decisions that ended at this tick, in [N] environments, to all open windows; close complete ones."""
+    n = state.open.shape[1]
     grows = state.open & decision.done[:, None]
     reward = jnp.where(grows, state.reward + state.discount * decision.reward[:, None], state.reward)
     discount = jnp.where(grows, state.discount * decision.discount[:, None], state.discount)
     decisions = state.decisions + grows
-    closed = grows & ((decisions == needed) | decision.last[:, None])
+    closed = grows & ((decisions == n) | decision.last[:, None])
     following = state._replace(open=state.open & ~closed, reward=reward, discount=discount, decisions=decisions)
     return following, Windows(closed, state.start, state.action, reward, discount)

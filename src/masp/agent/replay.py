@@ -47,12 +47,16 @@ class Transition(NamedTuple):
     s_t: Array  # [B, ...]
 
 
-class Sample(NamedTuple):
-    """A batch and where it came from."""
+class Batch(NamedTuple):
+    """R transitions to learn from: B windows, and behind them perhaps transitions from inside those windows."""
 
-    transition: Transition
-    weight: Array  # [B] importance weights, the largest is 1
-    leaf: Array  # [B] int32, for `reprioritise`
+    transition: Transition  # [R]
+    weight: Array  # [R] importance weights, the largest is 1
+    leaf: Array  # [B] int32, the windows' rows in the replay, for `reprioritise`
+
+    @property
+    def num_windows(self) -> int:
+        return self.leaf.shape[0]
 
 
 def init(
@@ -111,24 +115,24 @@ def sample(
     observation_shape: tuple[int, ...],
     stack: int,
     importance_exponent: Array | float,
-) -> Sample:
+) -> Batch:
     """Draw a batch in proportion to the priorities; the weights undo the bias, as far as the exponent says."""
     leaf = priorities.sample(state.tree, key, batch_size)
     transition = _windows(state, leaf, observation_shape, stack)
     if isinstance(importance_exponent, float) and importance_exponent == 0:
-        return Sample(transition, jnp.ones(batch_size), leaf)
+        return Batch(transition, jnp.ones(batch_size), leaf)
     priority = state.tree[0][leaf]
     # w = (count * P)^-b / max w: the count and the total cancel, the rarest row of the batch has weight 1.
     weight = (priority / jnp.min(priority)) ** -importance_exponent
-    return Sample(transition, weight, leaf)
+    return Batch(transition, weight, leaf)
 
 
 def sample_each(
     state: ReplayState, keys: Array, batch_size: int, observation_shape: tuple[int, ...], stack: int
-) -> Sample:
+) -> Batch:
     """[U, B] what `sample` draws with each of the keys [U] and no importance weights, all at once."""
     leaf = priorities.sample_each(state.tree, keys, batch_size)
-    drawn = Sample(_windows(state, leaf.reshape(-1), observation_shape, stack), jnp.ones(leaf.size), leaf.reshape(-1))
+    drawn = Batch(_windows(state, leaf.reshape(-1), observation_shape, stack), jnp.ones(leaf.size), leaf.reshape(-1))
     return jax.tree.map(lambda column: column.reshape(*leaf.shape, *column.shape[1:]), drawn)
 
 

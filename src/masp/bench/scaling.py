@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from masp.agent.learner import Learner, Metrics
+from masp.agent.learner import Hyper, Learner, Metrics
 from masp.agent.networks import QNetwork
-from masp.agent.replay import Sample, Transition
+from masp.agent.replay import Batch, Transition
 from masp.bench.turns import in_own_process, in_turns, ratio
 from masp.config import TrainConfig, replace
 from masp.environments.registry import family_of
@@ -80,15 +80,16 @@ class _Updates:
         config = config.resolved()
         a, s = config.agent, config.similarity
         network = QNetwork(kind, actions, a.num_atoms, a.hidden, a.dueling, a.noisy, s.embedding)
-        self._learner = Learner(network, a, s)
+        self._learner = Learner(network, config, (True,) * actions)
         key = jax.random.PRNGKey(0)
         states = jax.random.randint(key, (a.batch_size, *shape), 0, 2).astype(dtype)
         ones = jnp.ones(a.batch_size)
         transition = Transition(states, ones.astype(jnp.int32), ones, 0.9 * ones, states[::-1])
-        self._sample = Sample(transition, ones, jnp.arange(a.batch_size))
-        similarity = sim.start("constant", [[0]] * actions, 0.01, key, s.similarity_rank)
+        self._batch = Batch(transition, ones, jnp.arange(a.batch_size))
+        similarity = sim.start("constant", [[0]] * actions, key, s.similarity_rank)
+        hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(s.meta_learning_rate))
         self._state = (
-            jax.jit(self._learner.init)(key, states[:1], similarity),
+            jax.jit(self._learner.init)(key, states[:1], similarity, hyper),
             Metrics(*[jnp.zeros(()) for _ in Metrics._fields]),
         )
         self._many = jax.jit(self._run, donate_argnums=0)
@@ -101,7 +102,7 @@ class _Updates:
         def update(_: Any, carried: Any) -> Any:
             state, total = carried
             key = jax.random.fold_in(jax.random.PRNGKey(1), state.updates)
-            state, _, metrics = self._learner.update(state, self._sample, key, lambda: self._sample)
+            state, _, metrics = self._learner.update(state, self._batch, lambda: self._batch, key)
             return state, jax.tree.map(jnp.add, total, metrics)
 
         return jax.lax.fori_loop(0, updates, update, state)

@@ -19,7 +19,7 @@ from rich.table import Table
 from masp.cli.progress import TrainProgress
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
-from masp.presets import AS_IN_THE_PAPER, from_preset
+from masp.presets import PAPER, from_preset
 
 VARIANTS = ("rainbow", "macros", "masp")
 ENV, OPTIONS = "planted-grid", ("copies=32",)
@@ -70,8 +70,7 @@ def _train(variant: str, frames: int, seeds: int, out: Path) -> list[Any]:
 
     config: TrainConfig = replace(
         from_preset("auto", ENV),
-        **AS_IN_THE_PAPER,
-        penalty_weight=0.01,  # finds these groups better than 0.03: docs/planted.md
+        **PAPER,
         variant=variant,
         env_options=OPTIONS,
         frames=frames,

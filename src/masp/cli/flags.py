@@ -14,14 +14,10 @@ import typing
 from functools import cache
 from typing import Any, Literal
 
-from masp.config import AgentConfig, SimilarityConfig, TrainConfig, field_sections, field_types, replace
+from masp.config import AgentConfig, Pair, SimilarityConfig, TrainConfig, field_sections, field_types, replace
 from masp.errors import UserError
 
 SECTIONS = {"": TrainConfig, "agent": AgentConfig, "similarity": SimilarityConfig}
-
-
-SHORT = {"mine_every_frames": ("--mine-every",)}
-"""Other names of flags."""
 
 
 def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> None:
@@ -37,17 +33,19 @@ def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> 
 
 
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
-    flags = ("--" + name.replace("_", "-"), *SHORT.get(name, ()))
+    flag = "--" + name.replace("_", "-")
     options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
     if kind is bool:
-        group.add_argument(*flags, action=argparse.BooleanOptionalAction, **options)
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
     elif typing.get_origin(kind) is Literal:
-        group.add_argument(*flags, choices=typing.get_args(kind), **options)
+        group.add_argument(flag, choices=typing.get_args(kind), **options)
+    elif kind == Pair:
+        group.add_argument(flag, nargs=2, type=_number, metavar=("A", "B"), **options)
     elif typing.get_origin(kind) is tuple:
-        group.add_argument(*flags, nargs="+", metavar="NAME=VALUE", **options)
+        group.add_argument(flag, nargs="+", metavar="NAME=VALUE", **options)
     else:
         group.add_argument(
-            *flags, type=_number if kind in (int, float) else kind, metavar=kind.__name__.upper(), **options
+            flag, type=_number if kind in (int, float) else kind, metavar=kind.__name__.upper(), **options
         )
 
 

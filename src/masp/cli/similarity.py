@@ -3,7 +3,7 @@
 masp similarity show runs/planted-grid-masp-0 --png similarity.png
 masp similarity show runs/planted-grid-masp-0 --effects effects.png
 masp similarity export runs/planted-grid-masp-0 --consensus --out grid.safetensors
-masp train planted-grid --bundle grid.safetensors --no-learn-similarity --out runs/grid-again
+masp train planted-grid --bundle grid.safetensors --frozen --out runs/grid-again
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
   masp sweep planted-grid --vary penalty_weight=0.01,0.03,0.1 --vary meta_learning_rate=0.0003,0.001 --seeds 5
   masp sweep minatar-breakout --vary similarity_start=constant,overlap --seeds 3 --frames 1e6 --out sweeps/start
 
-Where the environment is in JAX, all seeds and all values of penalty_weight, meta_learning_rate, learn_similarity,
-similarity_start, similarity_start_value and bundle train at once, in one program that is compiled once. Other
-settings, and other environments, are trained one after another. Choose settings on other seeds than you report.
+Where the environment is in JAX, all seeds and all values of penalty_weight, meta_learning_rate, similarity_start and
+macros train at once, in one program that is compiled once. Other settings, and other environments, are trained one
+after another. Choose settings on other seeds than you report.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ Settings come from a preset that fits the environment (or from --preset); every 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from masp.cli.flags import add_config_flags, with_flags
 from masp.cli.progress import TrainProgress
-from masp.presets import PRESETS, from_preset
+from masp.config import replace
+from masp.presets import PAPER, PRESETS, from_preset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,11 +24,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--preset", default="auto", metavar="NAME", help=f"auto, {', '.join(PRESETS)} (default: auto)")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --out")
+    parser.add_argument("--paper", action="store_true", help="switch off what the presets add to the paper's algorithm")
+    parser.add_argument("--bundle", metavar="FILE", help="macros and similarity of another run, to start from")
+    parser.add_argument("--frozen", action="store_true", help="keep the similarity as it starts (meta-learning rate 0)")
     add_config_flags(parser, skip=("env",))
 
 
+def _shorthand(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that --paper, --bundle and --frozen stand for; flags of single settings come after them."""
+    settings: dict[str, Any] = dict(PAPER) if args.paper else {}
+    if args.bundle:
+        settings |= {"macros": args.bundle, "similarity_start": args.bundle}
+    if args.frozen:
+        settings |= {"meta_learning_rate": 0.0}
+    return settings
+
+
 def run(args: argparse.Namespace) -> int:
-    config = with_flags(from_preset(args.preset, args.env), args)
+    config = with_flags(replace(from_preset(args.preset, args.env), **_shorthand(args)), args)
     from masp.training.train import train
 
     with TrainProgress(f"{config.env} {config.variant}") as progress:

@@ -12,11 +12,11 @@ from masp.experiments.definitions.controls import CONTROLS
 from masp.experiments.trial import MacroSet, Trial
 from masp.presets import from_preset
 
-IGNORED = ("out", "seed", "macros", "bundle", "tensorboard", "checkpoint_every_frames")
-"""Fields that change no result, or that the runner fills in from the trial."""
+IGNORED = ("out", "seed", "macros", "checkpoint_every_frames")
+"""Settings that change no result, or that the runner fills in from the trial."""
 
 ALWAYS = frozenset(
-    (
+    [
         "env",
         "variant",
         "env_options",
@@ -33,17 +33,13 @@ ALWAYS = frozenset(
         "gamma",
         "n_step",
         "num_atoms",
-        "v_min",
-        "v_max",
+        "value_range",
         "double",
         "dueling",
         "noisy",
-        "prioritised",
         "priority_exponent",
-        "importance_start",
-        "importance_end",
-        "epsilon_start",
-        "epsilon_end",
+        "importance",
+        "epsilon",
         "epsilon_decay_steps",
         "target_period_steps",
         "replay_steps",
@@ -52,22 +48,22 @@ ALWAYS = frozenset(
         "hidden",
         "stack",
         "clip_rewards",
+        "intra_option",
+        "macros_for",
         "penalty_weight",
         "penalty_form",
         "similarity_start",
-        "similarity_start_value",
-        "learn_similarity",
         "meta_learning_rate",
         "meta_optimiser",
         "held_out",
         "meta_period_updates",
         "trace_length",
-        "trace_decay",
         "entropy_weight",
+        "similarity_rank",
         "embedding",
-    )
+    ]
 )
-"""Fields that are hashed whatever their value. One that was added later counts only where it is not at its default:
+"""Settings that are hashed whatever their value. One that is added later counts only where it is not at its default:
 otherwise every new option of the package would make all finished results look unfinished."""
 
 
@@ -119,7 +115,7 @@ def _recipe(trial: Trial) -> dict[str, Any]:
     recipe: dict[str, Any] = {"config": _config(trial)}
     if trial.control in ("truth", "consensus"):  # their configuration does not show it
         recipe["similarity"] = trial.control
-    if config_of(trial).similarity.from_outcomes:
+    if config_of(trial).variant == "outcomes":
         recipe["outcomes"] = OUTCOMES
     if trial.source is not None:
         pairs = [list(pair) for pair in zip(trial.seeds, trial.source.seeds, strict=False)]

@@ -38,9 +38,9 @@ def prepare(trial: Trial, seed: int, store: Store) -> dict[str, Any]:
     if trial.source is not None:
         source_seed = trial.source.seeds[trial.seeds.index(seed)]
         of = _consensus_file if trial.control == "consensus" else _learned_file
-        fields["bundle"] = str(of(trial_id(trial.source), source_seed, store))
+        fields["similarity_start"] = str(of(trial_id(trial.source), source_seed, store))
     elif trial.control == "truth":
-        fields["bundle"] = str(_truth_file(trial, store))
+        fields["similarity_start"] = str(_truth_file(trial, store))
     elif trial.macros is not None:
         fields["macros"] = str(_macro_file(trial.macros, trial, store))
     return fields

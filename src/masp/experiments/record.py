@@ -50,7 +50,7 @@ def _setting(unit: Unit, config: TrainConfig, run: RunDir, context: Context, sto
     """What was trained."""
     trial = unit.trial
     flat = to_flat(config)
-    for name in ("out", "macros", "bundle"):  # folders of this machine mean nothing elsewhere
+    for name in ("out", "macros", "similarity_start"):  # folders of this machine mean nothing elsewhere
         flat[name] = flat[name] and flat[name].removeprefix(f"{store.path}/")
     return {
         "env": trial.env,

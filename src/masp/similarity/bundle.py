@@ -34,6 +34,11 @@ def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     partial.replace(path)
 
 
+def is_bundle(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is meant to be a bundle rather than a macro file, by its name."""
+    return Path(path).suffix == ".safetensors"
+
+
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Read it, or raise `UserError` that says what is wrong with it."""
     try:

@@ -1,8 +1,8 @@
-"""The similarity of actions: how it starts, what it does to values, and what keeps it a similarity.
+"""The similarity of actions: how it starts, how it smooths action values, and the projection that keeps it valid.
 
 S is [A, A], symmetric, with entries in [0, 1] and ones on the diagonal. It acts on values through its row-stochastic
-form P (`row`, the default), or as it is (`literal`, the paper's equation; see docs/deviations.md for why not).
-Where there are many actions it may be held as factors [A, R] instead (`factored.py`): the shape tells which.
+form P, except in the paper's `literal` equation (docs/deviations.md says why that one collapses). With many actions, S
+may be held as factors [A, R] instead (`factored.py`); the shape tells which.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from jax import Array
 from masp.macros.overlap import overlap_matrix
 from masp.similarity import factored
 
-Form = Literal["row", "literal"]
+Form = Literal["mean", "sum", "literal"]
 Start = Literal["constant", "overlap", "random", "identity"]
 
+START_MASS = 1.0
+"""Sum of the off-diagonal entries of a row of the `constant` start: an action then is as similar to all others together
+as to itself, however many there are."""
 
-def smoothing(similarity: Array, form: Form = "row") -> Array:
-    """[A, A] the matrix that smooths values: rows of S divided by their sums, or S itself."""
+
+def smoothing(similarity: Array, form: Form = "mean") -> Array:
+    """[A, A] the matrix that smooths values: S with rows that sum to one, or S itself for `literal`."""
     if form == "literal":
         return similarity
     return similarity / jnp.sum(similarity, axis=-1, keepdims=True)
@@ -39,33 +43,31 @@ def similarity_penalty(q: Array, smoothing: Array) -> Array:
     return jnp.sum(jnp.square(q - smoothing @ q))
 
 
+def batch_penalty(q: Array, similarity: Array, form: Form) -> Array:
+    """[] mean over the batch of the penalty of values [B, A]; `similarity` is [A, A], [B, A, A] or factors [A, R]."""
+    if similarity.ndim == 2 and is_factored(similarity):
+        smoothed = factored.smooth(similarity, q, form != "literal")
+    elif similarity.ndim == 2:
+        smoothed = q @ smoothing(similarity, form).T
+    else:
+        smoothed = jnp.einsum("bac,bc->ba", smoothing(similarity, form), q)
+    penalties = jnp.sum(jnp.square(q - smoothed), axis=1)  # [B]
+    return jnp.mean(penalties) / (q.shape[1] if form == "mean" else 1)
+
+
 def is_factored(similarity: Array | np.ndarray) -> bool:
     """Whether these are factors [A, R] rather than the matrix; R is below A."""
     return similarity.shape[0] != similarity.shape[1]
 
 
 def as_matrix(similarity: Array | np.ndarray) -> Array:
-    """[A, A] whichever way it is held."""
-    held = jnp.asarray(similarity)
-    return factored.matrix(held) if is_factored(held) else held
-
-
-def batch_penalty(q: Array, similarity: Array, form: Form) -> Array:
-    """[] the mean of `similarity_penalty` over values [B, A], as one product."""
-    if is_factored(similarity):
-        smoothed = factored.smooth(similarity, q, form == "row")
-    else:
-        smoothed = q @ smoothing(similarity, form).T
-    return jnp.mean(jnp.sum(jnp.square(q - smoothed), axis=1))
-
-
-def state_penalty(q: Array, alike: Array) -> Array:
-    """[] the mean of `similarity_penalty` over values [B, A], each state with a similarity [B, A, A] of its own."""
-    return jnp.mean(jax.vmap(similarity_penalty)(q, smoothing(alike)))
+    """[A, A] the similarity, from the matrix itself or from its factors."""
+    array = jnp.asarray(similarity)
+    return factored.matrix(array) if is_factored(array) else array
 
 
 def project(similarity: Array) -> Array:
-    """The nearest thing to `similarity` that is symmetric, in [0, 1] and one on the diagonal (appendix A.2)."""
+    """The nearest similarity that is symmetric, in [0, 1] and one on the diagonal (appendix A.2)."""
     if is_factored(similarity):
         return factored.project(similarity)
     symmetric = (similarity + similarity.T) / 2
@@ -73,53 +75,51 @@ def project(similarity: Array) -> Array:
 
 
 def row_entropy(similarity: Array) -> Array:
-    """[] mean entropy of the rows of P, as a fraction of log A: 0 for the identity, 1 for all ones (appendix A.3).
-
-    Of factors, too, it needs the whole matrix.
-    """
+    """[] mean entropy of the rows of P, as a fraction of log A: 0 for the identity, 1 for all ones (appendix A.3)."""
     p = smoothing(as_matrix(similarity))
     # x log x has an infinite slope at 0; below 1e-6 it is continued by a line.
     terms = jnp.where(p > 1e-6, -p * jnp.log(jnp.maximum(p, 1e-6)), -p * jnp.log(1e-6))
     return jnp.mean(jnp.sum(terms, axis=-1)) / jnp.log(max(p.shape[-1], 2))
 
 
-def start(kind: Start, sequences: Sequence[Sequence[int]], value: float, key: Array, rank: int = 0) -> Array:
+def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array, rank: int = 0) -> Array:
     """[A, A] the similarity before anything was learned, or factors [A, rank] of it.
 
     Args:
-      kind: `constant`: every pair is `value` alike; `random`: the mean of two draws from [0, 2 * value]; `overlap`:
-        normalised longest common subsequence of the primitives, times `value` off the diagonal; `identity`: nothing is
-        alike, which the meta-gradient cannot leave (it has the factor I - P): only for frozen use.
+      kind: `constant`: all pairs are equally similar, each row sums to one plus `START_MASS`; `random`: entries drawn
+        uniformly with that mean; `overlap`: normalised longest common subsequence of the primitives; `identity`: no
+        pair is similar, which the meta-gradient cannot leave (it has the factor I - P): only for frozen use.
       sequences: the primitives of every action.
     """
     count = len(sequences)
+    mean = min(START_MASS / max(count - 1, 1), 0.5)
     if rank:
-        return _start_factored(kind, sequences, value, key, rank)
+        return _factored_start(kind, sequences, mean, key, rank)
     if kind == "identity":
         raw = jnp.zeros((count, count))
     elif kind == "constant":
-        raw = jnp.full((count, count), value)
+        raw = jnp.full((count, count), mean)
     elif kind == "random":
-        raw = jax.random.uniform(key, (count, count), maxval=2 * value)
+        raw = jax.random.uniform(key, (count, count), maxval=2 * mean)
     else:
-        raw = jnp.asarray(value * overlap_matrix(sequences), jnp.float32)
+        raw = jnp.asarray(overlap_matrix(sequences), jnp.float32)
     return project(raw)
 
 
-def _start_factored(kind: Start, sequences: Sequence[Sequence[int]], value: float, key: Array, rank: int) -> Array:
+def _factored_start(kind: Start, sequences: Sequence[Sequence[int]], mean: float, key: Array, rank: int) -> Array:
     count = len(sequences)
     if kind == "identity":
         return jnp.zeros((count, rank))
     if kind == "overlap":
-        return jnp.asarray(factored.factor(value * overlap_matrix(sequences), rank))
+        return jnp.asarray(factored.factor(overlap_matrix(sequences), rank))
     if kind == "constant":
-        return factored.constant(count, rank, value, key)
+        return factored.constant(count, rank, mean, key)
     # The mean of u_i . u_j is R times the square of the mean entry.
-    return factored.project(jax.random.uniform(key, (count, rank), maxval=2 * (value / rank) ** 0.5))
+    return factored.project(jax.random.uniform(key, (count, rank), maxval=2 * (mean / rank) ** 0.5))
 
 
 def group_auc(similarity: np.ndarray, groups: np.ndarray) -> float:
-    """ROC AUC of telling pairs of the same group [A] from other pairs by their similarity [A, A]; 0.5 is blind."""
+    """ROC AUC of telling pairs of the same group [A] from other pairs by their similarity [A, A]; 0.5 is chance."""
     upper = np.triu_indices(len(groups), 1)
     scores = np.asarray(similarity)[upper]
     same = (groups[:, None] == groups[None, :])[upper]

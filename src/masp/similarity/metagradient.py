@@ -80,7 +80,13 @@ def meta_gradient(
     return jax.grad(lambda s: jax.jvp(lambda q: penalty(q, s), (q,), (tangent,))[1])(step.similarity)
 
 
-def traced_meta_gradient(gradient_of: Callable[[InnerStep], Array], steps: InnerStep, decay: float) -> Array:
+TRACE_DECAY = 0.9
+"""Weight of each further step of the trace."""
+
+
+def traced_meta_gradient(
+    gradient_of: Callable[[InnerStep], Array], steps: InnerStep, decay: float = TRACE_DECAY
+) -> Array:
     """[A, A] decayed sum over the last K steps (leading axis of `steps`, newest first), as in Xu et al. (2018).
 
     How an earlier step changed later ones is summarised by `decay`, as there. Their trace is |theta| x A^2 numbers;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.agent.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
+from masp.agent.agent import Agent, AgentState, Keys, MacroTables, Report, Start, empty_tally, seed_axes
 from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
+from masp.macros.actions import ActionSet
 from masp.ops.ordering import after
 from masp.training import evaluation
 from masp.training.evaluation import Played, Policy
-from masp.training.lanes import Start
+from masp.training.lanes import start_of
 
 
 class TrainState(NamedTuple):
@@ -34,9 +35,9 @@ class CompiledLoop:
         self.agent, self.env = agent, env
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """No-op: a JAX environment holds nothing."""
 
-    def init(self, configs: Sequence[TrainConfig]) -> TrainState:
+    def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> TrainState:
         """Before the first tick of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
 
         def one(keys: Keys, start: Start) -> TrainState:
@@ -44,7 +45,7 @@ class CompiledLoop:
             envs, observation = jax.vmap(self.env.reset)(resets)
             return TrainState(self.agent.init(keys, observation, start), envs)
 
-        starts = [self.agent.start(config) for config in configs]
+        starts = [start_of(config, own) for config, own in zip(configs, actions, strict=True)]
         state = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
         shared = state.agent._replace(
             tick=state.agent.tick[0],
@@ -56,62 +57,65 @@ class CompiledLoop:
         """[seeds] frames played so far."""
         return np.asarray(state.agent.actor.steps).astype(np.int64) * self.agent.info.frames_per_step
 
-    def run(self, state: TrainState, iterations: int, learn: bool) -> TrainState:
-        """Play (and learn) `iterations` iterations; the given state is used up."""
-        return self._run(state, iterations, learn)
+    def run(self, state: TrainState, ticks: int, learn: bool) -> TrainState:
+        """Play (and learn) for so many ticks; the given state is used up."""
+        return self._run(state, ticks, learn)
 
     @partial(jax.jit, static_argnums=(0, 3), donate_argnums=1)
-    def _run(self, state: TrainState, iterations: Array, learn: bool) -> TrainState:
+    def _run(self, state: TrainState, ticks: Array, learn: bool) -> TrainState:
+        return jax.lax.fori_loop(0, ticks, lambda _, state: self._tick(state, learn), state)
+
+    def _tick(self, state: TrainState, learn: bool) -> TrainState:
+        """One step of every environment of every seed; the agent learns between its decision and the step."""
         axes = self._axes(state)
-        over_seeds = partial(jax.vmap, in_axes=(axes,), out_axes=axes)
+        decide = jax.vmap(self.agent.decide, in_axes=(axes.agent,), out_axes=(axes.agent, 0))
+        agent, primitives = decide(state.agent)
+        resetting = agent.actor.resetting
+        if learn:
+            agent = self._learn(agent, primitives, axes.agent)
+        else:  # steps of the warm-up make no update due
+            agent = agent._replace(unused_steps=jnp.zeros_like(agent.unused_steps))
+        step = jax.vmap(self._step, in_axes=(axes, 0, 0), out_axes=axes)
+        return step(TrainState(agent, state.envs), primitives, resetting)
 
-        def learning(state: TrainState) -> TrainState:
-            return state._replace(agent=self.agent.learn(state.agent)) if learn else state
+    def _learn(self, agent: AgentState, primitives: Array, axes: AgentState) -> AgentState:
+        """The updates that are due.
 
-        def iteration(_: Array, state: TrainState) -> TrainState:
-            ticks = self.agent.config.ticks_per_iteration
-            if ticks > 1:
-                state = jax.lax.fori_loop(0, ticks - 1, lambda _, s: over_seeds(self._tick)(s), state)
-            return over_seeds(partial(self._tick, between=learning))(state)
+        Seeds that train together make the same number of updates: that of the seed that has played fewest steps.
+        """
+        due = jnp.min(agent.unused_steps) // self.agent.config.agent.steps_per_update
+        # Learning overwrites the parameters that the decision reads: XLA must see that it comes later.
+        keys = after(jnp.sum(primitives.astype(float)), jax.vmap(self.agent.update_keys, in_axes=(axes,))(agent))
+        update = jax.vmap(self.agent.update, in_axes=(axes, 0), out_axes=axes)
+        return jax.lax.fori_loop(0, due, lambda i, agent: update(agent, keys[:, i]), agent)
 
-        return jax.lax.fori_loop(0, iterations, iteration, state)
-
-    def _tick(self, state: TrainState, between: Callable[[TrainState], TrainState] = lambda s: s) -> TrainState:
-        """One step of every environment of one seed; `between` comes after the decision and before the step."""
-        agent, primitives = self.agent.decide(state.agent)
-        keys = agent.keys
-        # Learning overwrites the parameters that the decision reads, and the tick the replay that learning reads.
-        decided = keys._replace(learn=after(jnp.sum(primitives.astype(float)), keys.learn))
-        state = between(state._replace(agent=agent._replace(keys=decided)))
-        key = jax.random.fold_in(keys.environment, agent.tick + 1)
-        envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
-        learned = state.agent.tally.metrics
-        actor = state.agent.actor._replace(age=after(learned, state.agent.actor.age))
-        agent, _ = self.agent.observe(state.agent._replace(keys=keys, actor=actor), after(learned, step))
+    def _step(self, state: TrainState, primitives: Array, resetting: Array) -> TrainState:
+        """The second half of a tick of one seed."""
+        agent = state.agent
+        key = jax.random.fold_in(agent.keys.environment, agent.tick + 1)
+        envs, step = step_or_reset(self.env, state.envs, primitives, resetting, key)
+        # The step overwrites rows of the replay that learning reads: XLA must see that it comes later.
+        metrics = agent.tally.metrics
+        actor = agent.actor._replace(age=after(metrics, agent.actor.age))
+        agent, _ = self.agent.observe(agent._replace(actor=actor), after(metrics, step))
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:
         """What to show, one per seed."""
-        return self.per_seed(report(state.agent))
+        return self.per_seed(self.agent.report(state.agent))
 
     def per_seed(self, part: Any) -> list[Any]:
         """A part of the state that has the axis of seeds everywhere, as NumPy arrays, one per seed."""
         shown = jax.tree.map(np.asarray, part)
         return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(jax.tree.leaves(shown)[0]))]
 
-    @partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-    def changed(self, change: Callable[[AgentState, Any], AgentState], state: TrainState, how: Any) -> TrainState:
-        """`change(agent, how)` for every seed; `how` has an axis of seeds. The given state is used up."""
-        axes = self._axes(state)
-        return state._replace(agent=jax.vmap(change, in_axes=(axes.agent, 0), out_axes=axes.agent)(state.agent, how))
-
     def checkpoints(self, state: TrainState) -> list[TrainState]:
         """Everything, one per seed, each with a copy of the counters that all seeds share."""
         axes = self._axes(state)
         count = state.agent.keys.act.shape[0]
-        known = jax.tree.map(np.asarray, state)  # sliced by NumPy: JAX would compile a program for each leaf and seed
+        arrays = jax.tree.map(np.asarray, state)  # sliced by NumPy: JAX would compile a program for each leaf and seed
         return [
-            jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, known, is_leaf=_none)
+            jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, arrays, is_leaf=_none)
             for i in range(count)
         ]
 
@@ -138,12 +142,12 @@ class CompiledLoop:
         """[seeds, episodes] episodes with their own seeds, played without noise."""
         learner = state.agent.learner
         keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
-        policy = Policy(learner.params, learner.similarity, state.agent.macros)
+        policy = Policy(learner.params, self.agent.learner.similarity.context(learner.similarity), state.agent.macros)
         return Played(*map(np.asarray, self._evaluate(policy, keys, episodes)))
 
     def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> Played:
         """[episodes] episodes of one policy."""
-        policy = Policy(params, similarity, self.agent.tables())  # type: ignore[arg-type]
+        policy = Policy(params, similarity, MacroTables.of(self.agent.actions))  # type: ignore[arg-type]
         one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (policy, key))
         return Played(*[np.asarray(part)[0] for part in self._evaluate(*one, episodes)])
 
@@ -175,13 +179,13 @@ class CompiledLoop:
         carry = (envs, rollout, blank > 0, nothing, jnp.zeros((), jnp.int32))
         return jax.lax.while_loop(going, tick, carry)[3]
 
-    def values_seen(self, state: TrainState) -> list[np.ndarray]:
+    def sampled_values(self, state: TrainState) -> list[np.ndarray]:
         """[states, A] action values of states from the replay, one per seed."""
-        return list(np.asarray(self._values_seen(state.agent)))
+        return list(np.asarray(self._sampled_values(state.agent)))
 
     @partial(jax.jit, static_argnums=0)
-    def _values_seen(self, agent: AgentState) -> Array:
-        return jax.vmap(self.agent.values_seen, in_axes=(seed_axes(agent),))(agent)
+    def _sampled_values(self, agent: AgentState) -> Array:
+        return jax.vmap(self.agent.sampled_values, in_axes=(seed_axes(agent),))(agent)
 
 
 def _none(leaf: Any) -> bool:

@@ -52,7 +52,7 @@ def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Arr
     actor, primitives = acting.decide(actor, values, agent.config.eval_epsilon, tick, key)
     begun = Rollout(
         actor,
-        predicted=jnp.where(first, jnp.max(acting.choices(values), axis=1), rollout.predicted),
+        predicted=jnp.where(first, jnp.max(acting.masked(values), axis=1), rollout.predicted),
         obtained=jnp.where(first, 0.0, rollout.obtained),
         weight=jnp.where(first, 1.0, rollout.weight),
     )

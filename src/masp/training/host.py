@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,11 +12,13 @@ import numpy as np
 from jax import Array
 
 from masp.agent.acting import Episodes
-from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally, report
+from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally
 from masp.config import TrainConfig
 from masp.environments.base import HostEnv, Step
+from masp.macros.actions import ActionSet
 from masp.training import evaluation
 from masp.training.evaluation import Played, Policy, Rollout
+from masp.training.lanes import start_of
 
 
 class HostState(NamedTuple):
@@ -38,27 +40,34 @@ class HostLoop:
         self.env.close()
         self._evaluation_env.close()
 
-    def init(self, configs: Sequence[TrainConfig]) -> HostState:
+    def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> HostState:
         """Before the first tick of the one run."""
-        (config,) = configs
+        (config,), (own,) = configs, actions
         self._seed = config.seed
         observation = jnp.asarray(self.env.reset(self._seed))
-        keys, start = self.agent.start(config)
+        keys, start = start_of(config, own)
         return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
 
     def frames(self, state: HostState) -> np.ndarray:
         """[1] frames played so far."""
         return np.asarray(state.agent.actor.steps, np.int64)[None] * self.agent.info.frames_per_step
 
-    def run(self, state: HostState, iterations: int, learn: bool) -> HostState:
-        """Play (and learn) `iterations` iterations; the given state is used up."""
-        agent, ticks = state.agent, self.agent.config.ticks_per_iteration
-        for tick in range(iterations * ticks):
+    def run(self, state: HostState, ticks: int, learn: bool) -> HostState:
+        """Play (and learn) for so many ticks; the given state is used up."""
+        agent, steps_per_update = state.agent, self.agent.config.agent.steps_per_update
+        unused, resetting = int(agent.unused_steps), np.asarray(agent.actor.resetting)
+        for _ in range(ticks):
             agent, primitives = self._decide(agent)
-            known = np.asarray(primitives)
-            if learn and tick % ticks == ticks - 1:
-                agent = self._learn(agent)  # returns at once: the agent learns while the environments step
-            agent = self._observe(agent, self.env.step(known))
+            host_primitives = np.asarray(primitives)
+            if not learn:
+                agent, unused = agent._replace(unused_steps=jnp.zeros((), jnp.int32)), 0
+            elif due := unused // steps_per_update:
+                agent = self._learn(agent, due)  # returns at once: the agent learns while the environments step
+                unused -= due * steps_per_update
+            step = self.env.step(host_primitives)
+            unused += int(np.sum(~resetting))
+            resetting = np.asarray(step.terminated) | np.asarray(step.truncated)
+            agent = self._observe(agent, step)
         return HostState(agent, ())
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
@@ -70,8 +79,9 @@ class HostLoop:
         return self.agent.observe(state, step)[0]
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _learn(self, state: AgentState) -> AgentState:
-        return self.agent.learn(state)
+    def _learn(self, state: AgentState, due: Array) -> AgentState:
+        keys = self.agent.update_keys(state)
+        return jax.lax.fori_loop(0, due, lambda i, state: self.agent.update(state, keys[i]), state)
 
     def reset_tally(self, state: HostState) -> HostState:
         """Start counting anew, after a row of the metrics was written."""
@@ -79,19 +89,11 @@ class HostLoop:
 
     def reports(self, state: HostState) -> list[Report]:
         """What to show, of the one seed."""
-        return self.per_seed(report(state.agent))
+        return self.per_seed(self.agent.report(state.agent))
 
     def per_seed(self, part: Any) -> list[Any]:
         """A part of the state as NumPy arrays, of the one seed."""
         return [jax.tree.map(np.asarray, part)]
-
-    def changed(self, change: Callable[[AgentState, Any], AgentState], state: HostState, how: Any) -> HostState:
-        """`change(agent, how)`; `how` has an axis of one seed. The given state is used up."""
-        return HostState(self._changed(change, state.agent, jax.tree.map(lambda leaf: leaf[0], how)), ())
-
-    @partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-    def _changed(self, change: Callable[[AgentState, Any], AgentState], agent: AgentState, how: Any) -> AgentState:
-        return change(agent, how)
 
     def checkpoints(self, state: HostState) -> list[HostState]:
         """Everything, with what the environments need to be put back."""
@@ -107,14 +109,15 @@ class HostLoop:
         """[1, episodes] episodes with their own seeds, played without noise."""
         learner = state.agent.learner
         key = jax.random.fold_in(state.agent.keys.evaluation, number)
-        played = self.play(learner.params, learner.similarity, key, episodes, state.agent.macros)
+        context = self.agent.learner.similarity.context(learner.similarity)
+        played = self.play(learner.params, context, key, episodes, state.agent.macros)
         return Played(*[part[None] for part in played])
 
     def play(
         self, params: Any, similarity: Any, key: Array, episodes: int, macros: MacroTables | None = None
     ) -> Played:
-        """[episodes] episodes of one policy; `macros`: those of the agent."""
-        policy = Policy(params, similarity, self.agent.tables() if macros is None else macros)
+        """[episodes] episodes of one policy; `macros` None: those of the agent."""
+        policy = Policy(params, similarity, MacroTables.of(self.agent.actions) if macros is None else macros)
         # Every environment plays the same number of episodes: taking whichever end first would favour short ones.
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
@@ -143,10 +146,10 @@ class HostLoop:
     def _evaluation_advance(self, policy: Policy, rollout: Rollout, step: Step) -> tuple[Rollout, Episodes]:
         return evaluation.advance(self.agent, policy, rollout, step)
 
-    def values_seen(self, state: HostState) -> list[np.ndarray]:
+    def sampled_values(self, state: HostState) -> list[np.ndarray]:
         """[states, A] action values of states from the replay, of the one seed."""
-        return [np.asarray(self._values_seen(state.agent))]
+        return [np.asarray(self._sampled_values(state.agent))]
 
     @partial(jax.jit, static_argnums=0)
-    def _values_seen(self, agent: AgentState) -> Array:
-        return self.agent.values_seen(agent)
+    def _sampled_values(self, agent: AgentState) -> Array:
+        return self.agent.sampled_values(agent)

@@ -1,45 +1,28 @@
 """Runs that train together in one compiled program, because they differ only in what it takes as data.
 
-A *lane* is one of them: a seed, a penalty weight, a meta-learning rate and the similarity that it starts with. A frozen
-similarity is one whose meta-learning rate is 0.
+A *lane* is one of them: a seed, a penalty weight, a meta-learning rate, a similarity to start with and a macro set. A
+frozen similarity is one whose meta-learning rate is 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
+from masp.agent.agent import Keys, MacroTables, Start
 from masp.agent.learner import Hyper
 from masp.config import TrainConfig, replace, to_flat
 from masp.environments.base import EnvInfo
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
-from masp.similarity import factored
-from masp.similarity import matrix as sim
-from masp.similarity.bundle import load_bundle
+from masp.similarity import factored, matrix
+from masp.similarity.bundle import is_bundle, load_bundle
 
-VARYING = (
-    "seed",
-    "out",
-    "bundle",
-    "penalty_weight",
-    "meta_learning_rate",
-    "learn_similarity",
-    "similarity_start",
-    "similarity_start_value",
-)
+VARYING = ("seed", "out", "macros", "penalty_weight", "meta_learning_rate", "similarity_start")
 """Settings in which lanes may differ."""
-
-
-class Start(NamedTuple):
-    """What a lane begins with, besides its seed."""
-
-    similarity: Array  # [A, A], or factors [A, R]
-    hyper: Hyper
 
 
 def shared_config(configs: Sequence[TrainConfig]) -> TrainConfig:
@@ -53,38 +36,51 @@ def shared_config(configs: Sequence[TrainConfig]) -> TrainConfig:
     return replace(
         configs[0],
         penalty_weight=max(config.similarity.penalty_weight for config in configs),
-        learn_similarity=any(config.similarity.learn_similarity for config in configs),
+        meta_learning_rate=max(config.similarity.meta_learning_rate for config in configs),
     )
 
 
-def resolve_actions(config: TrainConfig, info: EnvInfo) -> tuple[ActionSet, np.ndarray | None]:
-    """The actions that the configuration asks for, and the similarity of its bundle."""
-    if config.macros and config.bundle:
-        raise UserError("--macros and --bundle exclude each other: a bundle brings its own macros")
+def resolve_actions(config: TrainConfig, info: EnvInfo) -> ActionSet:
+    """The actions that the configuration asks for: the environment's own, or those of a macro file or bundle."""
     if config.variant == "rainbow":
-        return info.actions.without_macros(), None
-    if config.bundle:
-        bundle = load_bundle(config.bundle)
-        bundle.actions.require_primitives(info.actions.num_primitives, config.env)
-        return bundle.actions, bundle.similarity
-    if config.macros:
-        actions = ActionSet.load(config.macros)
-        actions.require_primitives(info.actions.num_primitives, config.env)
-        return actions, None
-    return info.actions, None
+        return info.actions.without_macros()
+    file = config.macros or config.similarity.bundle
+    if not file:
+        return info.actions
+    actions = load_bundle(file).actions if is_bundle(file) else ActionSet.load(file)
+    actions.require_primitives(info.actions.num_primitives, config.env)
+    return actions
 
 
-def start_of(config: TrainConfig, info: EnvInfo, actions: ActionSet, key: Array) -> Start:
-    """The start of one lane; `key` is for a random similarity."""
+def lane_actions(configs: Sequence[TrainConfig], info: EnvInfo) -> list[ActionSet]:
+    """The actions of every lane, which must have macros of the same lengths."""
+    actions = [resolve_actions(config, info) for config in configs]
+    for one, config in zip(actions, configs, strict=True):
+        if one.lengths.tolist() != actions[0].lengths.tolist():
+            raise UserError(f"{config.macros}: its macros have other lengths than those of the runs to train with")
+    rank = configs[0].similarity.similarity_rank
+    if rank >= len(actions[0]):
+        raise UserError(f"similarity_rank must be below the number of actions, {len(actions[0])}, got {rank}")
+    return actions
+
+
+def start_of(config: TrainConfig, actions: ActionSet) -> tuple[Keys, Start]:
+    """What one lane begins with."""
     s = config.similarity
-    rate = s.meta_learning_rate if s.learn_similarity else 0.0
-    hyper = Hyper(jnp.asarray(s.penalty_weight * s.share(len(actions))), jnp.asarray(rate))
-    own, similarity = resolve_actions(config, info) if config.bundle else (actions, None)
-    if own != actions:
-        raise UserError(f"{config.bundle} has other macros than the runs it would train with")
-    if similarity is None:
-        value = s.start_value(len(actions))
-        return Start(sim.start(s.similarity_start, actions.sequences(), value, key, s.similarity_rank), hyper)
-    if s.similarity_rank:
-        similarity = factored.factor(similarity, s.similarity_rank)
-    return Start(jnp.asarray(similarity), hyper)
+    keys = Keys.of(jax.random.PRNGKey(config.seed))
+    hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(s.meta_learning_rate))
+    similarity = _start_similarity(config, actions, jax.random.split(keys.start)[1])
+    return keys, Start(similarity, hyper, MacroTables.of(actions))
+
+
+def _start_similarity(config: TrainConfig, actions: ActionSet, key: Array) -> Array:
+    """[A, A], or factors of it; `key` is for a random one."""
+    s = config.similarity
+    if not s.bundle:
+        return matrix.start(s.similarity_start, actions.sequences(), key, s.similarity_rank)  # type: ignore[arg-type]
+    bundle = load_bundle(s.bundle)
+    if bundle.actions.sequences() != actions.sequences():
+        raise UserError(f"{s.bundle}: its similarity is for other macros than those of the run; leave --macros out")
+    return jnp.asarray(
+        factored.factor(bundle.similarity, s.similarity_rank) if s.similarity_rank else bundle.similarity
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from masp.agent.acting import ActorState
-from masp.agent.agent import Agent
+from masp.agent.agent import Agent, MacroTables
 from masp.environments import is_jax, make_env
 from masp.environments.base import EnvInfo, HostEnv, Step
 from masp.errors import UserError
@@ -53,7 +53,7 @@ class RunPolicy:
                 f"it was trained in {run.config.env}"
             )
         self._agent, self._params, self._context = agent, run.params, run.context
-        self._macros = agent.tables()
+        self._macros = MacroTables.of(agent.actions)
         self._epsilon = run.config.eval_epsilon if epsilon is None else epsilon
         self._key, self._tick = jax.random.PRNGKey(seed), 0
 

@@ -16,7 +16,7 @@ from masp.training.evaluation import Played
 def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
     """What the similarity looks like, and how well it tells the true groups apart where they are known."""
     off = similarity[~np.eye(len(similarity), dtype=bool)]
-    groups = true_groups(agent) if agent.config.similarity.active else None
+    groups = true_groups(agent) if agent.config.penalised else None
     return {
         "similarity_mean": float(off.mean()) if off.size else 0.0,
         "similarity_std": float(off.std()) if off.size else 0.0,
@@ -26,10 +26,11 @@ def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
 
 def true_groups(agent: Agent) -> np.ndarray | None:
     """[A] the group of every action, where the task was made with some and is played with its own macros."""
-    replaced = agent.actions != agent.info.actions or agent.config.mine_every_frames
     groups = agent.info.groups
-    # Where all are alike, or no two, there is nothing to find.
-    return None if replaced or groups is None or len(np.unique(groups)) in (1, len(groups)) else groups
+    if groups is None or agent.actions != agent.info.actions:
+        return None
+    # With one group, or one group per action, there is nothing to find.
+    return None if len(np.unique(groups)) in (1, len(groups)) else groups
 
 
 def effects_row(

@@ -1,13 +1,12 @@
 """The directory of one run: what is in it, and what may be done with one that exists.
 
 config.json             the resolved configuration
-actions.json            the macro file that was used; where macros are replaced, in the end the last ones
+actions.json            the macro file that was used
 metrics.csv, .jsonl     one row per `log_every_frames`; lists, of one number per action, only in .jsonl
 policy.safetensors      parameters and similarity, enough to play
 checkpoint.safetensors  everything, enough to go on
 similarity.safetensors  bundle of macros and similarity
 usage.json              how often each action was decided on
-macros.jsonl            which macros there were when; only where they are replaced during training
 summary.json            final figures; there only when the run is finished
 """
 
@@ -37,7 +36,6 @@ class RunDir:
         self.checkpoint_file = self.path / "checkpoint.safetensors"
         self.bundle_file = self.path / "similarity.safetensors"
         self.usage_file = self.path / "usage.json"
-        self.history_file = self.path / "macros.jsonl"
         self.summary_file = self.path / "summary.json"
 
     @property
@@ -72,9 +70,9 @@ class RunDir:
 
 
 class MetricsWriter:
-    """Appends rows to CSV and JSON lines, and to TensorBoard if asked to."""
+    """Appends rows to CSV and JSON lines."""
 
-    def __init__(self, run: RunDir, keep_to_frames: int | None, tensorboard: bool):
+    def __init__(self, run: RunDir, keep_to_frames: int | None):
         """Rows after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
         kept = run.read_metrics() if keep_to_frames is not None else []
         kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
@@ -82,11 +80,6 @@ class MetricsWriter:
         self._jsonl = open(run.metrics_jsonl, "a")  # noqa: SIM115 - closed by close()
         self._csv_file = open(run.metrics_csv, "w", newline="")  # noqa: SIM115
         self._csv: csv.DictWriter[str] | None = None
-        self._board: Any = None
-        if tensorboard:
-            from tensorboardX import SummaryWriter
-
-            self._board = SummaryWriter(str(run.path / "tensorboard"))
         for row in kept:
             self._append_csv(row)
 
@@ -95,11 +88,6 @@ class MetricsWriter:
         self._append_csv(row)
         self._jsonl.write(json.dumps(row) + "\n")
         self._jsonl.flush()
-        if self._board is not None:
-            for name, value in row.items():
-                if isinstance(value, (int, float)):
-                    self._board.add_scalar(name, value, row["frames"])
-            self._board.flush()
 
     def _append_csv(self, row: dict[str, Any]) -> None:
         figures = {name: value for name, value in row.items() if not isinstance(value, list)}
@@ -112,8 +100,6 @@ class MetricsWriter:
     def close(self) -> None:
         self._jsonl.close()
         self._csv_file.close()
-        if self._board is not None:
-            self._board.close()
 
 
 def write_json(path: Path, data: Any) -> None:

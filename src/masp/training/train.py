@@ -16,17 +16,13 @@ from masp.environments import is_jax, make_env
 from masp.environments.registry import stated_options
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
-from masp.ops.allocator import keep_freed_memory
-from masp.ops.xla_threads import leave_cores_to_kernels
 from masp.similarity.bundle import Bundle, save_bundle
 from masp.similarity.matrix import as_matrix
 from masp.training import checkpoint
 from masp.training.compiled import CompiledLoop
-from masp.training.discovery import Discoverer, require_macros
 from masp.training.evaluation import Played
-from masp.training.history import MacroHistory
 from masp.training.host import HostLoop
-from masp.training.lanes import resolve_actions, shared_config
+from masp.training.lanes import lane_actions, shared_config
 from masp.training.rows import effects_row, evaluation_row, similarity_row
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
 
@@ -82,14 +78,9 @@ def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
 
 
 def make_loop(config: TrainConfig, actions: ActionSet | None = None) -> Any:
-    """The loop that fits the environment."""
+    """The loop that fits the environment; `actions` None: those that the configuration asks for."""
     env = make_env(config.env, config.env_options, config.num_envs)
-    if actions is None:
-        actions, _ = resolve_actions(config, env.info)
-    rank = config.similarity.similarity_rank
-    if rank >= len(actions):
-        raise UserError(f"similarity_rank must be below the number of actions, {len(actions)}, got {rank}")
-    agent = Agent(config, env.info, actions)
+    agent = Agent(config, env.info, lane_actions([config], env.info)[0] if actions is None else actions)
     if is_jax(env):
         return CompiledLoop(agent, env)
     evaluation_env = make_env(config.env, config.env_options, min(config.num_envs, config.eval_episodes))
@@ -101,45 +92,37 @@ class _Session:
     """One or more runs that train together."""
 
     def __init__(self, configs: list[TrainConfig], resume: bool, progress: Progress):
-        keep_freed_memory()
-        if len(configs) == 1:
-            leave_cores_to_kernels(configs[0].env)
         self._configs, self._config, self._progress = configs, shared_config(configs), progress
         self._loop = make_loop(self._config)
         self._agent: Agent = self._loop.agent
+        self._actions = lane_actions(configs, self._agent.info)
         self._runs = [RunDir(config.out) for config in configs]
         self._agent.replay_ticks  # noqa: B018 - raises before anything is written
         self._require_frames_beyond(self._config.agent.min_replay_steps * self._agent.info.frames_per_step - 1)
-        if self._config.mine_every_frames:
-            require_macros(self._agent)
         resumed = resume and all(run.checkpoint_file.exists() for run in self._runs)
-        for run, config in zip(self._runs, configs, strict=True):
+        for run, config, actions in zip(self._runs, configs, self._actions, strict=True):
             if resumed or (resume and run.config_file.exists() and not run.finished):
                 _require_same(run, config)
             else:
-                run.create(config, self._agent.actions)
-        self._state = self._loop.init(configs)
+                run.create(config, actions)
+        self._state = self._loop.init(configs, self._actions)
         if resumed:
             self._state = self._restored()
         kept = self._loop.frames(self._state) if resumed else [None] * len(configs)
-        self._discoverer = self._make_discoverer(kept)
-        board = self._config.tensorboard
         self._writers = [
-            MetricsWriter(run, None if frames is None else int(frames), board)
+            MetricsWriter(run, None if frames is None else int(frames))
             for run, frames in zip(self._runs, kept, strict=True)
         ]
         # Checkpoints are made right after a row, so that a run that goes on counts from where it would have.
-        self._usage = [shown.usage for shown in self._loop.reports(self._state)]
+        self._usage = [report.usage for report in self._loop.reports(self._state)]
         self._started, self._started_frames = time.perf_counter(), self._frames()
 
     def run(self) -> list[Result]:
         config = self._config
-        warm_up = config.agent.min_replay_steps
-        while int(self._state.agent.tick) * config.num_envs < warm_up:
-            missing = warm_up - int(self._state.agent.tick) * config.num_envs
-            steps = config.num_envs * config.ticks_per_iteration
-            self._state = self._loop.run(self._state, -(-missing // steps), False)
-        while self._remembers_nothing():
+        warm_up = config.agent.min_replay_steps * self._agent.info.frames_per_step
+        while (missing := warm_up - self._frames()) > 0:
+            self._state = self._loop.run(self._state, self._ticks(missing), False)
+        while self._replay_is_empty():
             self._state = self._loop.run(self._state, 1, False)
         if not self._runs[0].read_metrics():
             self._require_frames_beyond(self._frames())
@@ -148,8 +131,6 @@ class _Session:
             self._advance_to(min(_next_multiple(before, config.log_every_frames), config.frames))
             last = self._frames() >= config.frames
             self._log(evaluate=last or _crossed(before, self._frames(), config.eval_every_frames))
-            if self._discoverer and not last and _crossed(before, self._frames(), config.mine_every_frames):
-                self._state = self._discoverer.round(self._loop, self._state)
             if not last and _crossed(before, self._frames(), config.checkpoint_every_frames):
                 self._save()
         return self._finish()
@@ -167,17 +148,19 @@ class _Session:
                 "give more frames, or lower min_replay_steps"
             )
 
-    def _remembers_nothing(self) -> bool:
-        """Whether a seed has not yet seen the end of any decision, so that there is nothing to draw."""
+    def _replay_is_empty(self) -> bool:
+        """Whether a seed has not yet seen the end of any decision, so that there is nothing to sample."""
         top = np.asarray(self._state.agent.memory.tree[-1])
         return bool((top.sum(axis=-1) == 0).any())
 
     def _advance_to(self, frames: int) -> None:
         """Train until every seed has played so many frames."""
-        config = self._config
-        per_iteration = config.num_envs * config.ticks_per_iteration * self._agent.info.frames_per_step
         while (missing := frames - self._frames()) > 0:
-            self._state = self._loop.run(self._state, -(-missing // per_iteration), True)
+            self._state = self._loop.run(self._state, self._ticks(missing), True)
+
+    def _ticks(self, frames: int) -> int:
+        """The fewest ticks in which so many frames can be played."""
+        return -(-frames // (self._config.num_envs * self._agent.info.frames_per_step))
 
     def _frames(self) -> int:
         """Frames of the seed that has played fewest: episodes end, and reset ticks cost none."""
@@ -191,11 +174,11 @@ class _Session:
             played = self._loop.evaluate(self._state, self._config.eval_episodes, int(self._state.agent.tick))
         seconds = time.perf_counter() - self._started
         speed = (self._frames() - self._started_frames) * len(self._configs) / seconds
-        reports, values = self._loop.reports(self._state), self._loop.values_seen(self._state)
+        reports, values = self._loop.reports(self._state), self._loop.sampled_values(self._state)
         for i, (writer, shown) in enumerate(zip(self._writers, reports, strict=True)):
             row = {"frames": int(frames[i]), "seconds": round(seconds, 3), "frames_per_second": round(speed, 1)}
             row.update(self._row(shown))
-            active = self._configs[i].similarity.active
+            active = self._configs[i].penalised
             row.update(effects_row(values[i], shown.usage - self._usage[i], shown.similarity, self._agent, active))
             row.update(evaluation_row(self._agent.info, played, i))
             writer.write(row)
@@ -220,16 +203,6 @@ class _Session:
         row.update(similarity_row(np.asarray(as_matrix(shown.similarity)), self._agent))
         return row
 
-    def _make_discoverer(self, kept: Sequence[int | None]) -> Discoverer | None:
-        """What replaces macros, if anything does; of a resumed run, the rounds up to so many frames are kept."""
-        if not self._config.mine_every_frames:
-            return None
-        histories = [
-            MacroHistory(run.history_file, self._agent.actions, None if frames is None else int(frames))
-            for run, frames in zip(self._runs, kept, strict=True)
-        ]
-        return Discoverer(self._agent, [config.seed for config in self._configs], histories)
-
     def _save(self) -> None:
         for run, state in zip(self._runs, self._loop.checkpoints(self._state), strict=True):
             checkpoint.save(run.checkpoint_file, state)
@@ -245,14 +218,10 @@ class _Session:
         self._save()
         results = []
         for i, (run, shown) in enumerate(zip(self._runs, self._loop.reports(self._state), strict=True)):
-            actions, decisions = self._agent.actions, shown.usage
-            if self._discoverer:
-                actions = self._discoverer.actions[i]
-                decisions = decisions - self._loop.per_seed(self._state.agent.discovery.usage_at_birth)[i]
-                actions.save(run.actions_file)
+            actions = self._actions[i]
             checkpoint.save(run.policy_file, {"params": shown.params, "similarity": shown.similarity})
             save_bundle(run.bundle_file, Bundle(actions, np.asarray(as_matrix(shown.similarity))))
-            write_json(run.usage_file, {"actions": actions.names, "decisions": decisions.tolist()})
+            write_json(run.usage_file, {"actions": actions.names, "decisions": shown.usage.tolist()})
             last = {name: value for name, value in run.read_metrics()[-1].items() if not isinstance(value, list)}
             write_json(run.summary_file, last)
             results.append(Result(run.path, last))
