@@ -1,0 +1,156 @@
+"""Records of arrays to and from one safetensors file: no code in it, a checksum over all of it, written whole or not.
+
+The file is written by hand, array by array: the library's own writer first makes one more copy of everything in memory
+and ignores the umask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+import safetensors
+
+from masp.errors import UserError
+
+State = TypeVar("State")
+
+_NAMES = {
+    np.dtype(kind): name
+    for kind, name in (
+        (np.bool_, "BOOL"),
+        (np.uint8, "U8"),
+        (np.int8, "I8"),
+        (np.uint16, "U16"),
+        (np.int16, "I16"),
+        (np.uint32, "U32"),
+        (np.int32, "I32"),
+        (np.uint64, "U64"),
+        (np.int64, "I64"),
+        (np.float16, "F16"),
+        (np.float32, "F32"),
+        (np.float64, "F64"),
+    )
+}
+"""What safetensors calls the types of NumPy."""
+
+
+class OtherLayoutError(UserError):
+    """The file holds other arrays than expected: other settings, or another version of the package."""
+
+
+def named_arrays(state: Any) -> dict[str, np.ndarray]:
+    """Every array of a record under its path; views where the backend allows it."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
+
+
+def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+    """Write `arrays` and `about` (JSON values); durable once this returns, and the file it replaces stays until then."""
+    texts = {name: json.dumps(value) for name, value in about.items()}
+    header = json.dumps({"__metadata__": {**texts, "sha256": _digest(arrays, texts)}, **_layout(arrays)}).encode()
+    header += b" " * (-len(header) % 8)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    try:
+        with open(partial, "xb") as file:
+            file.write(struct.pack("<Q", len(header)))
+            file.write(header)
+            for array in arrays.values():
+                file.write(_bytes(array))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
+def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays of a file and what is said about them; a `UserError` unless its checksum fits."""
+    try:
+        with safetensors.safe_open(path, "np") as file:
+            texts = dict(file.metadata() or {})
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: the file cannot be read: {error}") from None
+    expected = texts.pop("sha256", None)
+    # Files of the first version have neither a description nor a checksum.
+    if (expected is not None or texts) and expected != _digest(arrays, texts):
+        raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
+    try:
+        about = {name: json.loads(text) for name, text in texts.items()}
+    except (json.JSONDecodeError, RecursionError):
+        raise UserError(f"{path}: its description is not JSON") from None
+    return arrays, about
+
+
+def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str = "") -> State:
+    """A record like `like` (arrays or shapes) from named arrays.
+
+    Leaves below the path `any_shape` may have another shape, as what environments save of an episode does.
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    return jax.tree_util.tree_unflatten(
+        structure, [_fitting(jax.tree_util.keystr(path), leaf, arrays, where, any_shape) for path, leaf in leaves]
+    )
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:  # Windows cannot open folders
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems cannot sync folders
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _fitting(name: str, leaf: Any, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str) -> np.ndarray:
+    array = arrays.get(name)
+    free = bool(any_shape) and name.startswith(any_shape)
+    if array is None or array.dtype != leaf.dtype or not (free or array.shape == leaf.shape):
+        content = "nothing" if array is None else f"{array.dtype}{array.shape}"
+        raise OtherLayoutError(
+            f"{where}: {name} should be {leaf.dtype}{leaf.shape}, but the file has {content}; "
+            "was it made with other settings, or by another version of masp?"
+        )
+    return array
+
+
+def _layout(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Type, shape and place of every array."""
+    layout, offset = {}, 0
+    for name, array in arrays.items():
+        end = offset + array.nbytes
+        layout[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, end]}
+        offset = end
+    return layout
+
+
+def _digest(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
+    """SHA-256 over names, types, shapes and bytes of all arrays, and over the description."""
+    digest = hashlib.sha256(json.dumps(sorted(texts.items())).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
+        digest.update(_bytes(array))
+    return digest.hexdigest()
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    """The bytes of an array, without copying it."""
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

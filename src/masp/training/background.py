@@ -1,0 +1,50 @@
+"""A thread that writes files while training goes on, in the order in which they were handed over."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+MAX_WAITING = 64
+"""Jobs that may wait; when the disk cannot keep up, training waits for it instead of filling the memory."""
+
+
+class BackgroundWriter:
+    """Runs jobs one after another; the first error ends it and is raised by the next call."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(MAX_WAITING)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="masp-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Do `job` later; raises what an earlier one raised."""
+        self._raise_error()
+        self._jobs.put(job)
+
+    def wait(self) -> None:
+        """Return when all jobs are done; raises what one of them raised."""
+        self._jobs.join()
+        self._raise_error()
+
+    def close(self) -> None:
+        """Finish the jobs that wait and end the thread; never raises, so that it can be called on the way out."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            try:
+                if self._error is None:
+                    job()
+            except BaseException as error:  # handed to the thread that trains
+                self._error = error
+            finally:
+                self._jobs.task_done()
+        self._jobs.task_done()

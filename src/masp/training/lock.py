@@ -1,0 +1,55 @@
+"""One writer per run directory.
+
+The operating system holds the lock for the process and releases it when the process ends, however it ends, so a crash
+leaves nothing to clean up. Between processes of one machine this is a promise; on a network file system it is only as
+good as the locks of that file system.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from masp.errors import UserError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class RunLock:
+    """Held while a run is written; `UserError` if another process holds it."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / ".lock"
+        self._file: Any = open(self._path, "a+")  # noqa: SIM115 - closed by release()
+        if not _locked(self._file):
+            self._file.seek(0)
+            owner = self._file.read(200).strip() or "another process"
+            self._file.close()
+            raise UserError(f"{folder} is being written by {owner}; wait for it, or choose another --out")
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others write; the empty lock file stays, because removing it could remove somebody else's lock."""
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()
+
+
+def _locked(file: Any) -> bool:
+    """Whether this process now holds the lock on an open file."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    except OSError:
+        return False
+    return True
