@@ -94,6 +94,15 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return arrays, about
 
 
+def read_about(path: Path) -> dict[str, Any]:
+    """What is said about the arrays of a file, without reading them; {} where that cannot be read."""
+    try:
+        with safetensors.safe_open(path, "np") as file:
+            return {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != "sha256"}
+    except (OSError, safetensors.SafetensorError, ValueError):
+        return {}
+
+
 def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str = "") -> State:
     """A record like `like` (arrays or shapes) from named arrays.
 

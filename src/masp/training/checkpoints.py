@@ -1,0 +1,75 @@
+"""The newest checkpoints of one run, with the replay's observations in a log beside them.
+
+    checkpoints/checkpoint-TICK.safetensors   everything but the observations of the replay
+    checkpoints/replay-TICK.rows              observations, see `replay_log.py`
+
+A checkpoint is written whole or not at all and verified when it is read. The last two are kept: where one is damaged,
+the one before is used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from masp.errors import UserError
+from masp.training import array_file
+from masp.training.replay_log import ReplayLog, read_ring
+
+FORMAT, VERSION = "masp-checkpoint", 2
+KEPT = 2
+"""Checkpoints that stay."""
+
+
+class Checkpoints:
+    """The checkpoints in the folder of one run."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def file(self, tick: int) -> Path:
+        return self.folder / f"checkpoint-{tick:012d}.safetensors"
+
+    def ticks(self) -> list[int]:
+        """Ticks of all checkpoints, newest first."""
+        names = (path.stem.removeprefix("checkpoint-") for path in self.folder.glob("checkpoint-*.safetensors"))
+        return sorted((int(name) for name in names if name.isdigit()), reverse=True)
+
+    def save(self, tick: int, arrays: dict[str, np.ndarray], about: dict[str, Any], log: ReplayLog) -> None:
+        """Write a checkpoint and remove those that are too old, and the rows that only they needed."""
+        self.folder.mkdir(exist_ok=True)
+        about = {**about, "format": FORMAT, "version": VERSION, "replay": log.entries()}
+        array_file.save(self.file(tick), arrays, about)
+        for old in self.ticks()[KEPT:]:
+            self.file(old).unlink(missing_ok=True)
+        log.delete_unless(self._segments_in_use())
+
+    def load(self, tick: int, like: Any, ring: np.ndarray) -> tuple[Any, dict[str, Any]]:
+        """The state at `tick` and what is said about it; `ring` [T, ...] is filled with the replay's observations."""
+        path = self.file(tick)
+        arrays, about = array_file.read(path)
+        if about.get("format") != FORMAT:
+            raise UserError(f"{path}: not a checkpoint of masp")
+        if about.get("version") != VERSION:
+            raise UserError(
+                f"{path}: a checkpoint of version {about.get('version')}, but this masp reads version {VERSION}; "
+                "go on with the masp that wrote it, or start anew with another --out"
+            )
+        state = array_file.fill(like, arrays, path, any_shape=".envs")
+        read_ring(self.folder, about["replay"], ring, tick + 1)
+        return state, about
+
+    def remove(self) -> None:
+        """Delete all checkpoints and rows."""
+        for path in [*self.folder.glob("checkpoint-*.safetensors"), *self.folder.glob("replay-*.rows")]:
+            path.unlink(missing_ok=True)
+
+    def _segments_in_use(self) -> set[str]:
+        """Names of the segments that a kept checkpoint needs."""
+        used: set[str] = set()
+        for tick in self.ticks():
+            about = array_file.read_about(self.file(tick))
+            used.update(entry["file"] for entry in about.get("replay", ()))
+        return used
