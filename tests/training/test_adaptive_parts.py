@@ -17,7 +17,7 @@ from masp.config import replace
 from masp.environments.planted import PlantedGrid
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, Macro
-from masp.macros.mining.episodes import Episodes
+from masp.macros.episodes import Episodes
 from masp.training import journal
 from masp.training.adaptive import Replacement, replace_macros
 from masp.training.discovery import exchanges, good_episodes, mined_macros, randomised, require_macros, with_exchanges

@@ -12,7 +12,7 @@ import numpy as np
 from masp.agent.agent import Agent, AgentState, Discovery
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, Macro
-from masp.macros.mining.episodes import Episodes
+from masp.macros.episodes import Episodes
 from masp.macros.mining.mine import mine
 from masp.macros.mining.settings import MiningSettings
 from masp.macros.mining.sources import Source

@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from masp.agent.acting import Episodes as Ended
-from masp.macros.mining.episodes import Episodes
+from masp.macros.episodes import Episodes
 
 IDLE, PLAYED, LAST = 0, 1, 2
 """A row in which nothing was played (a reset, or not yet written), a step, the last step of an episode."""
