@@ -12,7 +12,7 @@ from masp.errors import UserError
 from masp.macros.mining import agc
 from masp.macros.mining.agc import read_agc
 
-HUMAN = Path(__file__).parents[3] / "shared" / "data" / "human" / "trajectories"
+HUMAN = Path(__file__).parents[4] / "shared" / "data" / "human" / "trajectories"
 V2 = "db traj id : 1\nframe,reward,score,terminal,action\n"
 
 
