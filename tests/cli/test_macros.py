@@ -1,4 +1,4 @@
-"""`masp macros`, run as a user would, its output read."""
+"""The command `masp macros`: output, pictures, noise and errors."""
 
 import json
 
@@ -23,22 +23,25 @@ def test_show(file, capsys):
     assert "3 macros on 3 primitives of Tiny-v0; 1 are constant runs" in out
 
 
-def test_show_json_and_picture(file, tmp_path, capsys):
+def test_show_json_and_png(file, tmp_path, capsys):
     png = tmp_path / "overlap.png"
     assert main(["macros", "show", str(file), "--json", "--png", str(png)]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["macros"][0] == {"actions": [1, 1, 2], "name": "jump", "length": 3, "count": 7}
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["macros"][0] == {"actions": [1, 1, 2], "name": "jump", "length": 3, "count": 7}
     # overlaps: jump with the run 1/3, jump with LEFT-UP 2/3, the run with LEFT-UP 1/3
-    assert found["mean_overlap"] == pytest.approx(4 / 9)
+    assert summary["mean_overlap"] == pytest.approx(4 / 9)
     assert png.read_bytes().startswith(b"\x89PNG")
+    assert summary["png"] == str(png)
 
 
-def test_picture_of_many_macros(tmp_path, capsys):
+def test_png_of_many_macros(tmp_path, capsys):
     path = tmp_path / "macros.json"
     ActionSet(3, [(i % 3, i % 2, 1) for i in range(100)]).save(path)
     assert main(["macros", "show", str(path), "--png", str(tmp_path / "many.png")]) == 0
     assert (tmp_path / "many.png").stat().st_size > 1000
-    assert "100 macros" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "100 macros" in out
+    assert f"heat map written to {tmp_path / 'many.png'}" in out
 
 
 def test_noise(file, tmp_path, capsys):
@@ -67,7 +70,7 @@ def test_noise(file, tmp_path, capsys):
         (["show", "EMPTY", "--png", "x.png"], "no macros to draw"),
     ],
 )
-def test_mistakes_exit_with_2_and_one_line(file, tmp_path, capsys, monkeypatch, argv, message):
+def test_invalid_input_exits_with_2_and_one_line(file, tmp_path, capsys, monkeypatch, argv, message):
     monkeypatch.chdir(tmp_path)
     ActionSet(3).save("EMPTY")
     argv = [{"FILE": str(file), "OUT": "out.json"}.get(word, word) for word in argv]

@@ -1,4 +1,4 @@
-"""`masp mine`, run as a user would, its output read."""
+"""The command `masp mine`: macro file, output and errors."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def play(tmp_path):
     return path
 
 
-def test_writes_macros_and_a_table(play, tmp_path, capsys):
+def test_macro_file_and_table(play, tmp_path, capsys):
     out = tmp_path / "macros.json"
     assert main(["mine", str(play), "--k", "4", "--out", str(out)]) == 0
     actions = ActionSet.load(out)
@@ -37,13 +37,13 @@ def test_writes_macros_and_a_table(play, tmp_path, capsys):
 def test_json_is_one_object(play, tmp_path, capsys):
     out = tmp_path / "macros.json"
     assert main(["mine", str(play), str(play), "--literal", "--k", "5", "--out", str(out), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["out"] == str(out)
-    assert found["settings"]["keep_constant"] is True
-    assert len(found["macros"]) == 5
-    assert set(found["macros"][0]) == {"actions", "names", "length", "count", "share", "sources"}
-    assert found["sources"][0]["rows"] == 40
-    assert [m["actions"] for m in found["macros"]] == [list(m.actions) for m in ActionSet.load(out).macros]
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["out"] == str(out)
+    assert summary["settings"]["keep_constant"] is True
+    assert len(summary["macros"]) == 5
+    assert set(summary["macros"][0]) == {"actions", "names", "length", "count", "share", "sources"}
+    assert summary["sources"][0]["rows"] == 40
+    assert [m["actions"] for m in summary["macros"]] == [list(m.actions) for m in ActionSet.load(out).macros]
 
 
 def test_every_option(tmp_path, capsys):
@@ -56,14 +56,14 @@ def test_every_option(tmp_path, capsys):
     rest = "--by-frequency --num-primitives 4 --env-id Other-v0 --noop 0"
     out = tmp_path / "macros.json"
     assert main(["mine", str(path), *f"{options} {filters} {rest} --json --out {out}".split()]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["env_id"] == "Other-v0"
-    assert found["sources"][0]["episodes_used"] == 2
-    assert found["sources"][0]["rows_used"] == 24
-    # all occur in each of 3 rounds of 2 episodes; of equal counts the longer come first; A B C is WAIT A B C
-    # without the wait, A B is WAIT A B without it
-    assert [m["names"] for m in found["macros"]] == [["WAIT", "A", "B", "C"], ["WAIT", "A", "B"], ["B", "C"]]
-    assert [m["count"] for m in found["macros"]] == [6, 6, 6]
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["env_id"] == "Other-v0"
+    assert summary["sources"][0]["episodes_used"] == 2
+    assert summary["sources"][0]["rows_used"] == 24
+    # Each sequence occurs in 3 rounds of 2 episodes. Of equal counts the longer come first. A B C has the same effect
+    # as WAIT A B C, and A B that of WAIT A B.
+    assert [m["names"] for m in summary["macros"]] == [["WAIT", "A", "B", "C"], ["WAIT", "A", "B"], ["B", "C"]]
+    assert [m["count"] for m in summary["macros"]] == [6, 6, 6]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_every_option(tmp_path, capsys):
         (V2 + "," * 1_000_000 + "\n", "", "1.txt, row 3: longer than 4096 bytes"),
     ],
 )
-def test_mistakes_exit_with_2_and_one_line(tmp_path, capsys, content, options, message):
+def test_invalid_input_exits_with_2_and_one_line(tmp_path, capsys, content, options, message):
     path = tmp_path / "1.txt"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     assert main(["mine", str(path), *options.split(), "--out", str(tmp_path / "out.json")]) == 2
@@ -91,10 +91,16 @@ def test_mistakes_exit_with_2_and_one_line(tmp_path, capsys, content, options, m
     assert not (tmp_path / "out.json").exists()
 
 
-def test_out_must_be_writable(play, tmp_path, capsys):
+def test_out_must_be_a_new_file_in_an_existing_folder(play, tmp_path, capsys):
     assert main(["mine", str(play), "--out", str(tmp_path / "no" / "where.json")]) == 2
     assert "cannot be written" in capsys.readouterr().err
     assert main(["mine", str(play), "--out", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    existing = tmp_path / "notes.json"
+    existing.write_text("my notes")
+    assert main(["mine", str(play), "--out", str(existing)]) == 2
+    assert "notes.json: exists already; choose another file" in capsys.readouterr().err
+    assert existing.read_text() == "my notes"
 
 
 def test_bad_usage_and_help(capsys):
@@ -105,22 +111,22 @@ def test_bad_usage_and_help(capsys):
     assert "--top-scoring" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not HUMAN.is_dir(), reason="human play is not here")
+@pytest.mark.skipif(not HUMAN.is_dir(), reason="the recordings of human play are not available")
 @pytest.mark.parametrize("game", ["montezumarevenge", "pitfall", "pong", "privateeye"])
 def test_human_play_literal_and_useful(tmp_path, capsys, game):
-    found = {}
+    summaries = {}
     for name, options in (("literal", ["--literal"]), ("useful", [])):
         out = str(tmp_path / f"{name}.json")
         assert main(["mine", str(HUMAN / game), "--stride", "4", *options, "--json", "--out", out]) == 0
-        found[name] = json.loads(capsys.readouterr().out)
+        summaries[name] = json.loads(capsys.readouterr().out)
     if game == "pitfall":
-        assert found["literal"]["constant_macros"] == 20
-        assert found["literal"]["noop_macros"] == 6
-    assert found["useful"]["constant_macros"] == 0
-    assert found["useful"]["changes_covered"] > found["literal"]["changes_covered"]
+        assert summaries["literal"]["constant_macros"] == 20
+        assert summaries["literal"]["noop_macros"] == 6
+    assert summaries["useful"]["constant_macros"] == 0
+    assert summaries["useful"]["changes_covered"] > summaries["literal"]["changes_covered"]
 
 
-@pytest.mark.skipif(not HUMAN.is_dir(), reason="human play is not here")
+@pytest.mark.skipif(not HUMAN.is_dir(), reason="the recordings of human play are not available")
 def test_raw_frames_of_pitfall_are_almost_all_constant_runs(tmp_path, capsys):
     assert main(["mine", str(HUMAN / "pitfall"), "--literal", "--json", "--out", str(tmp_path / "m.json")]) == 0
     assert json.loads(capsys.readouterr().out)["constant_macros"] == 30

@@ -1,4 +1,4 @@
-"""`masp record`, run as a user would: what it writes can be mined, loaded by Minari, and survives being killed."""
+"""The command `masp record`: its files can be mined and loaded by Minari, also after it was killed."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from masp.config import TrainConfig, replace
 from masp.environments import make_env
 from masp.environments.gym_vector import episode_seed
 from masp.macros.actions import ActionSet
-from masp.macros.recording import read_header, read_recording
+from masp.macros.recording import RecordingHeader, read_header, read_recording
 from masp.training import checkpoint
 from masp.training.run_dir import RunDir, write_json
 
@@ -36,7 +36,7 @@ def episodes(path):
 
 @pytest.fixture(scope="module")
 def run_dir(tmp_path_factory):
-    """A run on a small grid that was never trained: of all actions it values macro 1-1-2 most, everywhere."""
+    """An untrained run on a small grid that values macro 1-1-2 most in every state."""
     path = tmp_path_factory.mktemp("runs") / "grid"
     config = replace(TrainConfig(env="planted-grid"), hidden=8, num_atoms=1, noisy=False, embedding=4, num_envs=2)
     config = replace(config, env_options=("size=4", "copies=2", "max_steps=8"), out=str(path))
@@ -59,7 +59,7 @@ def test_random_play_of_a_host_environment(tmp_path, capsys):
     header, played = read_header(out), episodes(out)
     assert (header.env_id, header.num_primitives) == ("CartPole-v1", 2)
     env = gymnasium.make("CartPole-v1")
-    for number, episode in enumerate(played):  # the original game, played again, scores the same
+    for number, episode in enumerate(played):  # replaying the actions gives the same score
         env.reset(seed=episode_seed(3, 0, number))
         results = [env.step(action) for action in episode.actions]
         assert episode.score == sum(result[1] for result in results)
@@ -68,25 +68,27 @@ def test_random_play_of_a_host_environment(tmp_path, capsys):
     assert len(played) == 6
 
 
-def test_random_play_of_a_jax_environment_repeats_with_its_seed(tmp_path, capsys):
+def test_random_play_of_a_jax_environment_is_reproducible(tmp_path, capsys):
     files = [tmp_path / f"{name}.jsonl" for name in "abc"]
     for file, seed in zip(files, (1, 1, 2), strict=True):
         record("planted-grid", *GRID, "--policy", "random", "--episodes", 50, "--seed", seed, "--out", file, "--json")
-    found = json.loads(capsys.readouterr().out.splitlines()[0])
+    summary = json.loads(capsys.readouterr().out.splitlines()[0])
     played = episodes(files[0])
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
-    assert found["episodes"] == len(played) == 50
-    assert found["steps"] == sum(len(episode.actions) for episode in played)
-    assert found["success"] == np.mean([episode.success for episode in played])
+    assert summary["episodes"] == len(played) == 50
+    assert summary["steps"] == sum(len(episode.actions) for episode in played)
+    assert summary["success"] == np.mean([episode.success for episode in played])
     assert all(len(e.actions) == 8 or e.success for e in played) and all(e.success == (e.score == 1.0) for e in played)
     assert {action for episode in played for action in episode.actions} == {0, 1, 2, 3}
     assert main(["mine", str(files[0]), "--k", "3", "--out", str(tmp_path / "macros.json")]) == 0
     assert len(ActionSet.load(tmp_path / "macros.json").macros) == 3
 
 
-def test_a_run_plays_its_macros_and_primitives_are_recorded(run_dir, tmp_path):
+def test_run_plays_macros_and_primitives_are_recorded(run_dir, tmp_path):
     out = tmp_path / "play.jsonl"
-    record("planted-grid", "--policy", run_dir, "--episodes", 5, "--out", out)  # options: those of the run
+    record(
+        "planted-grid", "--policy", run_dir, "--episodes", 5, "--out", out
+    )  # with the environment options of the run
     for episode in episodes(out):
         steps = len(episode.actions)
         assert list(episode.actions) == ([1, 1, 2] * 3)[:steps]  # a new episode begins with a new decision
@@ -96,7 +98,7 @@ def test_a_run_plays_its_macros_and_primitives_are_recorded(run_dir, tmp_path):
     assert {0, 1, 2, 3} == set(played)
 
 
-def test_minari_loads_it(tmp_path, run_dir):
+def test_minari_loads_the_data_set(tmp_path, run_dir):
     minari = pytest.importorskip("minari")
     pytest.importorskip("pyarrow")
     out, folder = tmp_path / "play.jsonl", tmp_path / "tiny-v2"
@@ -116,27 +118,28 @@ def test_minari_loads_it(tmp_path, run_dir):
         assert (goal == goal[0]).all() and (agent[-1] == goal[-1]).all() == ours.success
     macros = []
     for source in (out, folder):
-        assert main(["mine", str(source), "--only-successful", "--out", str(tmp_path / "m.json")]) == 0
-        macros.append((tmp_path / "m.json").read_text())
+        macro_file = tmp_path / f"{source.name}.macros.json"
+        assert main(["mine", str(source), "--only-successful", "--out", str(macro_file)]) == 0
+        macros.append(macro_file.read_text())
     assert macros[0] == macros[1]
 
 
 @pytest.mark.parametrize(("dtype", "stored"), [("uint8", "uint8"), ("bool", "uint8"), ("float32", "float32")])
-def test_observations_are_kept_to_the_bit(tmp_path, dtype, stored):
+def test_observations_are_stored_losslessly(tmp_path, dtype, stored):
     minari = pytest.importorskip("minari")
     pytest.importorskip("pyarrow")
-    from masp.environments.base import EnvInfo
-    from masp.macros.recording_minari import MinariWriter
+    from masp.macros.minari import MinariWriter
 
-    info = EnvInfo("Picture-v0", (40, 40, 1), np.dtype(dtype), "image", ActionSet(2))
+    header = RecordingHeader("Picture-v0", 2)
     frames = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 1)).astype(dtype)
-    MinariWriter(tmp_path / "pictures", info, "random").add(list(frames), [1, 0], [0.5, 1.0], True, None)
+    writer = MinariWriter(tmp_path / "pictures", header, (40, 40, 1), np.dtype(dtype), "random")
+    writer.add(list(frames), [1, 0], [0.5, 1.0], True, None)
     (episode,) = minari.MinariDataset(tmp_path / "pictures" / "data").iterate_episodes()
     np.testing.assert_array_equal(episode.observations, frames)
     assert episode.observations.dtype == stored and episode.terminations.tolist() == [False, True]
 
 
-def test_killed_while_recording_all_finished_episodes_are_there(tmp_path):
+def test_killed_recording_keeps_all_finished_episodes(tmp_path):
     minari = pytest.importorskip("minari")
     pytest.importorskip("pyarrow")
     out, folder = tmp_path / "play.jsonl", tmp_path / "play-v0"
@@ -161,10 +164,10 @@ def test_killed_while_recording_all_finished_episodes_are_there(tmp_path):
     assert left[: len(seen)] == seen and len(left) >= 60
     assert main(["mine", str(out), "--out", str(tmp_path / "macros.json")]) == 0
     loaded = list(minari.MinariDataset(folder / "data").iterate_episodes())
-    assert len(left) - 1 <= len(loaded) <= len(left)  # an episode goes to the file first
+    assert len(left) - 1 <= len(loaded) <= len(left)  # an episode is written to the file first
     for ours, theirs in zip(left, loaded, strict=False):
         assert theirs.actions.tolist() == list(ours.actions) and theirs.rewards.sum() == ours.score
-    assert main(["mine", str(folder), "--out", str(tmp_path / "macros.json")]) == 0
+    assert main(["mine", str(folder), "--out", str(tmp_path / "minari-macros.json")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,10 @@ def test_killed_while_recording_all_finished_episodes_are_there(tmp_path):
         ("planted-grid --policy random --episodes 0 --out new", "--episodes must be at least 1"),
         ("planted-grid --policy random --episodes 1 --num-envs 0 --out new", "--num-envs must be at least 1"),
         ("planted-grid --policy random --episodes 1 --seed -1 --out new", "--seed must not be negative"),
-        ("planted-grid --policy random --episodes 1 --epsilon 0.5 --out new", "--epsilon is for the policy of a run"),
+        (
+            "planted-grid --policy random --episodes 1 --epsilon 0.5 --out new",
+            "--epsilon applies to the policy of a run",
+        ),
         ("planted-grid --policy RUN --episodes 1 --epsilon 1.5 --out new", "between 0 and 1, got 1.5"),
         ("planted-grid --policy random --episodes 1 --out there", "there: exists already; choose another file"),
         ("planted-grid --policy random --episodes 1 --out no/where", "cannot be written"),
@@ -190,7 +196,7 @@ def test_killed_while_recording_all_finished_episodes_are_there(tmp_path):
         ),
     ],
 )
-def test_mistakes_exit_with_2_and_one_line(argv, message, run_dir, tmp_path, monkeypatch, capsys):
+def test_invalid_input_exits_with_2_and_one_line(argv, message, run_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there").write_text("my notes")
     code = main(["record", *argv.replace("RUN", str(run_dir)).split()])
@@ -200,7 +206,7 @@ def test_mistakes_exit_with_2_and_one_line(argv, message, run_dir, tmp_path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["there"] and (tmp_path / "there").read_text() == "my notes"
 
 
-def test_minari_not_installed(tmp_path, monkeypatch, capsys):
+def test_missing_minari_package_exits_with_2(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "minari", None)
     argv = f"planted-grid --policy random --episodes 1 --out {tmp_path}/new --minari {tmp_path}/data".split()
     assert main(["record", *argv]) == 2

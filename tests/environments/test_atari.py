@@ -11,8 +11,7 @@ from masp.agent.acting import Actor
 from masp.environments import make_env
 from masp.environments.gym_vector import episode_seed
 from masp.errors import UserError
-from masp.macros.actions import ActionSet
-from masp.macros.mining.names import ALE_ACTIONS
+from masp.macros.actions import ALE_ACTIONS, ActionSet
 from masp.macros.wrapper import MacroActionEnv
 
 ale_py = pytest.importorskip("ale_py")

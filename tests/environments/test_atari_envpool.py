@@ -6,7 +6,7 @@ from vectors import assert_equal, play, stack
 
 from masp.environments import make_env
 from masp.errors import UserError
-from masp.macros.mining.names import ALE_ACTIONS
+from masp.macros.actions import ALE_ACTIONS
 
 pytest.importorskip("ale_py")
 pytest.importorskip("envpool")

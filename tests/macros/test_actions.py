@@ -1,4 +1,4 @@
-"""The action set, its file, and what it says about broken ones."""
+"""The action set, its file, and the errors about invalid ones."""
 
 import json
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masp.errors import UserError
-from masp.macros.actions import ActionSet, Macro
+from masp.macros.actions import ALE_ACTIONS, ActionSet, Macro, default_macros, noop_action, spell
 
 ENTRY = {"format": "masp-macros", "version": 1, "num_primitives": 3, "macros": [{"actions": [0, 2]}]}
 
@@ -36,14 +36,14 @@ def test_names():
     assert ActionSet(2, [(0, 1)], ["left", "right"]).names == ["left", "right", "left-right"]
 
 
-def test_numpy_integers_become_plain_ones():
+def test_numpy_integers_become_python_integers():
     actions = ActionSet(np.int64(3), [np.array([0, 2])])
     assert actions == ActionSet(3, [(0, 2)])
     json.dumps(actions.to_json())
 
 
 @pytest.mark.parametrize("action", [-1, 5])
-def test_no_such_action(action):
+def test_sequence_of_a_missing_action(action):
     with pytest.raises(IndexError, match=r"action -?\d is not in 0\.\.4"):
         ActionSet(3, [(0,), (1,)]).sequence(action)
 
@@ -78,7 +78,7 @@ def test_optional_fields_may_be_missing():
         ((2.5,), "num_primitives must be a positive integer, got 2.5"),
         ((None,), "num_primitives must be a positive integer, got None"),
         ((3, [(0,), ()]), "macro 1 is empty"),
-        ((3, [(0, 3)]), r"macro 0 uses action 3, but there are actions 0\.\.2 only"),
+        ((3, [(0, 3)]), r"macro 0 uses action 3, but the primitives are 0\.\.2"),
         ((3, [(0, -1)]), "macro 0 uses action -1"),
         ((3, [(0, 1.5)]), "macro 0 holds 1.5; actions are integers"),
         ((3, [("0",)]), "macro 0 holds '0'; actions are integers"),
@@ -86,7 +86,7 @@ def test_optional_fields_may_be_missing():
         ((3, [], ["a", "b"]), "2 primitive names for 3 primitives"),
     ],
 )
-def test_what_cannot_be_an_action_set(arguments, message):
+def test_invalid_action_sets(arguments, message):
     with pytest.raises(UserError, match=message):
         ActionSet(*arguments)
 
@@ -97,7 +97,7 @@ def test_what_cannot_be_an_action_set(arguments, message):
         ([1, 2], "here: expected a JSON object, got list"),
         ({}, "here: not a macro file: 'format' is None, expected 'masp-macros'"),
         (ENTRY | {"format": "other"}, "'format' is 'other'"),
-        (ENTRY | {"version": 2}, "here: version 2 is not known here, expected 1"),
+        (ENTRY | {"version": 2}, "here: version 2 is not supported, expected 1"),
         (ENTRY | {"macros": None}, "here: 'macros' must be a list"),
         (ENTRY | {"macros": [[0, 1]]}, "here: macro 0 must be an object with a list 'actions'"),
         (ENTRY | {"macros": [{"actions": "01"}]}, "here: macro 0 must be an object with a list 'actions'"),
@@ -113,7 +113,7 @@ def test_what_cannot_be_an_action_set(arguments, message):
         (ENTRY | {"primitive_names": ["a"]}, "here: 1 primitive names for 3 primitives"),
     ],
 )
-def test_what_cannot_be_a_macro_file(data, message):
+def test_invalid_macro_files(data, message):
     with pytest.raises(UserError) as caught:
         ActionSet.from_json(data, "here")
     assert message in str(caught.value)
@@ -125,15 +125,15 @@ def test_true_is_not_a_number_of_primitives():
         ActionSet.from_json(ENTRY | {"num_primitives": True, "macros": []})
 
 
-def test_broken_json_says_where(tmp_path):
+def test_error_about_broken_json_names_the_position(tmp_path):
     path = tmp_path / "macros.json"
     path.write_text('{"format": "masp-macros",\n "macros": [}')
     with pytest.raises(UserError, match=r"macros\.json: broken JSON at line 2, column 13"):
         ActionSet.load(path)
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(UserError, match=r"none\.json: no such macro file; 'masp mine' makes one"):
+def test_unreadable_files(tmp_path):
+    with pytest.raises(UserError, match=r"none\.json: no such macro file; 'masp mine' writes one"):
         ActionSet.load(tmp_path / "none.json")
     with pytest.raises(UserError, match="cannot be read as a macro file"):
         ActionSet.load(tmp_path)
@@ -149,3 +149,21 @@ def test_macros_must_fit_the_environment():
         actions.require_primitives(4, "Game-v0")
     with pytest.raises(UserError, match="made for 6 primitive actions, but Game-v0 has 18"):
         actions.require_primitives(18, "Game-v0")
+
+
+def test_default_macros():
+    actions = default_macros(3, ("NOOP", "LEFT", "RIGHT"), "Tiny-v0")
+    assert [macro.actions for macro in actions.macros] == [(1, 1), (2, 2), (1,) * 4, (2,) * 4]
+    assert [macro.name for macro in actions.macros] == ["LEFTx2", "RIGHTx2", "LEFTx4", "RIGHTx4"]
+    assert len(default_macros(7).macros) == 14
+    with pytest.raises(UserError, match="at least twice"):
+        default_macros(3, lengths=(1,))
+
+
+def test_names_of_primitives_and_sequences():
+    assert len(ALE_ACTIONS) == 18
+    assert (ALE_ACTIONS[0], ALE_ACTIONS[17]) == ("NOOP", "DOWNLEFTFIRE")
+    assert noop_action(("left", "noop")) == 1
+    assert noop_action(("left",)) is None
+    assert spell((3, 3, 0, 3), ALE_ACTIONS) == "RIGHT×2 NOOP RIGHT"
+    assert spell((3, 3), ()) == "3×2"

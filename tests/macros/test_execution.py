@@ -1,4 +1,4 @@
-"""The batched macro machine against one environment at a time."""
+"""Batched execution of macros against a reference that plays one environment at a time."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ TABLE, LENGTHS = jnp.array([s + s[-1:] * (5 - len(s)) for s in naive.SEQUENCES])
 
 @jax.jit
 def play(script):
-    """Run the machine over a script [T, N]; all that it said, per tick."""
+    """Execute a script [T, N]; returns primitives, positions, resets and decisions per tick."""
 
     def tick(carry, now):
         state, resetting = carry
@@ -35,36 +35,36 @@ def play(script):
 
 @st.composite
 def scripts(draw):
-    """Choices, rewards and ends of a few environments; ends are rare enough for macros to finish."""
+    """Choices, rewards and ends of a few environments; ends are rare enough for most macros to complete."""
     shape = (TICKS, ENVS)
-    luck = draw(hnp.arrays(np.int8, shape, elements=st.integers(0, 15)))
+    events = draw(hnp.arrays(np.int8, shape, elements=st.integers(0, 15)))
     rewards = hnp.arrays(np.float32, shape, elements=st.floats(-4, 4, width=16))
     return naive.Tick(
         choice=draw(hnp.arrays(np.int32, shape, elements=st.integers(0, 3))),
         reward=draw(rewards),
-        terminated=luck <= 1,
-        truncated=(luck == 1) | (luck == 2),  # 1: both at once
-        life_lost=luck == 3,
+        terminated=events <= 1,
+        truncated=(events == 1) | (events == 2),  # 1: both at once
+        life_lost=events == 3,
     )
 
 
 @settings(max_examples=150)
 @given(scripts())
 def test_agrees_with_naive_play(script):
-    """Every decision: when it ended, what it was, its return, gamma^steps or 0, and whether returns end there."""
+    """Compare each decision: end, action, steps, reward, discount, and whether the return ends there."""
     primitives, _, _, decision = jax.tree.map(np.asarray, play(script))
     for env in range(ENVS):
         expected, expected_primitives = naive.play(naive.unzip(script, env))
         ends = np.flatnonzero(decision.done[:, env])
         assert ends.tolist() == [d.last_tick for d in expected]
-        for now, want in zip(ends, expected, strict=True):
-            assert decision.action[now, env] == want.action
-            assert decision.steps[now, env] == want.steps
-            assert decision.last[now, env] == want.last
-            assert decision.reward[now, env] == pytest.approx(want.reward, rel=1e-5, abs=1e-5)
-            assert decision.discount[now, env] == pytest.approx(want.discount, rel=1e-5)
-        for now, want in enumerate(expected_primitives):
-            assert want is None or primitives[now, env] == want
+        for now, reference in zip(ends, expected, strict=True):
+            assert decision.action[now, env] == reference.action
+            assert decision.steps[now, env] == reference.steps
+            assert decision.last[now, env] == reference.last
+            assert decision.reward[now, env] == pytest.approx(reference.reward, rel=1e-5, abs=1e-5)
+            assert decision.discount[now, env] == pytest.approx(reference.discount, rel=1e-5)
+        for now, primitive in enumerate(expected_primitives):
+            assert primitive is None or primitives[now, env] == primitive
 
 
 @settings(max_examples=150)
@@ -76,7 +76,7 @@ def test_discount_is_gamma_to_the_steps_and_no_macro_crosses_an_episode(script):
         steps = decision.steps[now, env]
         discount = 0.0 if lost[now, env] else naive.GAMMA**steps
         assert decision.discount[now, env] == pytest.approx(discount, rel=1e-5)
-        before = slice(now - steps + 1, now)  # the steps of the decision but its last
+        before = slice(now - steps + 1, now)  # all steps of the decision but the last
         assert not (lost | script.truncated)[before, env].any()
         assert not resetting[now - steps + 1 : now + 1, env].any()
     after_end = (lost | script.truncated)[:-1] & ~resetting[:-1]
@@ -85,15 +85,15 @@ def test_discount_is_gamma_to_the_steps_and_no_macro_crosses_an_episode(script):
 
 
 def test_macro_by_hand():
-    """1 + 0.5 * 2 + 0.25 * 4 with gamma 1/2, then gamma^3; a chosen action is ignored in the middle of a macro."""
+    """1 + 0.5 * 2 + 0.25 * 4 with gamma 1/2, then gamma^3; a choice in the middle of a macro is ignored."""
     lengths, table = jnp.array([1, 3]), jnp.array([[0, 0, 0], [0, 1, 0]])
     state, no = execution.init(1), jnp.array([False])
-    played = []
+    sequence = []
     for choice, reward in ((1, 1.0), (0, 2.0), (0, 4.0)):
         state = execution.begin(state, jnp.array([choice]))
-        played.append(execution.primitives(state, table)[0].item())
+        sequence.append(execution.primitives(state, table)[0].item())
         state, decision = execution.advance(state, jnp.array([reward]), no, no, no, lengths, 0.5)
-    assert played == [0, 1, 0]
+    assert sequence == [0, 1, 0]
     assert decision.done[0] and decision.action[0] == 1 and decision.steps[0] == 3 and not decision.last[0]
     assert decision.reward[0] == 3.0 and decision.discount[0] == 0.125
     assert state.position[0] == 0

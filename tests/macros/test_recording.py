@@ -1,4 +1,4 @@
-"""The recording file: written episode by episode, readable at any time, never half an episode."""
+"""The recording format: readable at any time, complete episodes only."""
 
 import json
 
@@ -30,7 +30,7 @@ def write(path, recorded):
 
 
 @given(episodes)
-def test_reads_what_was_written(tmp_path_factory, recorded):
+def test_round_trip(tmp_path_factory, recorded):
     path = tmp_path_factory.mktemp("recording") / "play.jsonl"
     write(path, recorded)
     assert read_header(path) == HEADER
@@ -38,7 +38,7 @@ def test_reads_what_was_written(tmp_path_factory, recorded):
 
 
 @given(episodes, st.integers(0, 1000))
-def test_cut_anywhere_keeps_the_finished_episodes(tmp_path_factory, recorded, cut):
+def test_truncated_file_keeps_complete_episodes(tmp_path_factory, recorded, cut):
     path = tmp_path_factory.mktemp("recording") / "play.jsonl"
     write(path, recorded)
     data = path.read_bytes()
@@ -46,15 +46,15 @@ def test_cut_anywhere_keeps_the_finished_episodes(tmp_path_factory, recorded, cu
     cut = first + cut % (len(data) - first + 1)
     path.write_bytes(data[:cut])
     warnings = []
-    whole = data[:cut].count(b"\n") - 1
-    assert list(read_recording(path, warnings.append)) == recorded[:whole]
-    torn = not data[:cut].endswith(b"\n")
-    assert [f"row {whole + 2}: not finished" in warning for warning in warnings] == [True] * torn
-    write(path, recorded[whole:])  # a new writer removes the torn line and goes on
+    num_complete = data[:cut].count(b"\n") - 1
+    assert list(read_recording(path, warnings.append)) == recorded[:num_complete]
+    has_incomplete_line = not data[:cut].endswith(b"\n")
+    assert [f"row {num_complete + 2}: incomplete" in warning for warning in warnings] == [True] * has_incomplete_line
+    write(path, recorded[num_complete:])  # a new writer removes the incomplete line and appends
     assert path.read_bytes() == data
 
 
-def test_readable_while_it_is_written(tmp_path):
+def test_readable_while_it_grows(tmp_path):
     path = tmp_path / "play.jsonl"
     writer = RecordingWriter(path, HEADER)
     assert list(read_recording(path)) == []
@@ -63,14 +63,14 @@ def test_readable_while_it_is_written(tmp_path):
     writer.close()
 
 
-def test_header_torn_before_any_episode_is_started_again(tmp_path):
+def test_empty_file_becomes_a_recording(tmp_path):
     path = tmp_path / "play.jsonl"
     path.write_text("")
     write(path, [RecordedEpisode([1])])
     assert len(list(read_recording(path))) == 1
 
 
-def test_does_not_overwrite_or_mix(tmp_path):
+def test_other_files_are_not_overwritten(tmp_path):
     path = tmp_path / "play.jsonl"
     write(path, [])
     with pytest.raises(UserError, match=r"holds a recording of Tiny-v0 with 3 primitives, not of Other-v0 with 3"):
@@ -81,7 +81,7 @@ def test_does_not_overwrite_or_mix(tmp_path):
     assert path.read_text() == "my notes\n"
 
 
-def test_writer_refuses_unknown_actions(tmp_path):
+def test_writer_rejects_invalid_actions(tmp_path):
     with RecordingWriter(tmp_path / "play.jsonl", HEADER) as writer, pytest.raises(ValueError, match="3 primitives"):
         writer.add(RecordedEpisode([0, 3]))
 
@@ -95,7 +95,7 @@ def header(**changes):
     ("first", "second", "message"),
     [
         ("[1]", "{}", "row 1: not the header"),
-        (header(version=2), "{}", "row 1: version 2 is not known"),
+        (header(version=2), "{}", "row 1: version 2 is not supported"),
         (header(num_primitives=0), "{}", r"row 1: num_primitives must be in 1\.\."),
         (header(primitive_names=["A"]), "{}", "row 1: primitive_names must be a list of 3"),
         (header(), "{", r"row 2: broken JSON"),
@@ -111,7 +111,7 @@ def header(**changes):
         (header(), '{"actions": [], "frames": 1.5}', "row 2: 'frames' must be"),
     ],
 )
-def test_broken_lines_are_named(tmp_path, first, second, message):
+def test_error_names_the_broken_row(tmp_path, first, second, message):
     path = tmp_path / "play.jsonl"
     path.write_text(f"{first}\n{second}\n")
     with pytest.raises(UserError, match=message) as raised:

@@ -1,8 +1,6 @@
-"""How fast macros are mined, against counting with collections.Counter, and how time and memory grow.
+"""Speed of mining against `collections.Counter`, and growth of its time and memory.
 
-The two ways are timed in turns in one run, because the machine may be busy with other work; each ratio is that of
-one turn, and the interval spans the middle 80 % of the turns. The naive way is the fastest plain one we know:
-Counter over zipped shifts of a list.
+The naive method is the fastest plain one we know: a Counter over zipped shifts of a list.
 """
 
 from __future__ import annotations
@@ -10,20 +8,23 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import sys
-import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from masp.bench.turns import in_turns, ratio
 from masp.macros.mining import mine_macros
 
 ROWS = 1_000_000
 GROWTH_ROWS = (1_000_000, 5_000_000, 50_000_000)
+_SETS = {"literal": True, "useful": False}  # name: value of `literal`
 
 
 def run_heavy_play(rows: int, seed: int = 0, actions: int = 18, mean_run: int = 12) -> np.ndarray:
-    """[rows] actions that look like a person's: runs of random length, a few actions used most of the time."""
+    """[rows] actions that resemble human play: runs of random length, a few actions used most of the time."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(actions, 0.3))
     play = np.zeros(0, np.uint8)
@@ -44,75 +45,63 @@ def naive_top(play: np.ndarray, k: int = 32, min_length: int = 3, max_length: in
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure; `quick` takes a tenth of the rows and fewer turns, to see that it works."""
+    """Measure; `quick` uses a tenth of the rows and fewer turns, as a check that it works."""
     rows, turns = (ROWS // 10, 3) if quick else (ROWS, 7)
     play = run_heavy_play(rows)
-    seconds: dict[str, list[float]] = {"naive": [], "literal": [], "useful": []}
-    mine_macros(play[:1000])  # imports and first calls are not what is measured
-    for _ in range(turns):
-        seconds["naive"].append(_timed(lambda: naive_top(play)))
-        seconds["literal"].append(_timed(lambda: mine_macros(play, literal=True, num_primitives=18)))
-        seconds["useful"].append(_timed(lambda: mine_macros(play, num_primitives=18)))
+    mine_macros(play[:1000])  # warm-up: imports and first calls
+
+    def mine_naively() -> None:
+        naive_top(play)
+
+    work: dict[str, Callable[[], None]] = {"naive": mine_naively}
+    work |= {name: partial(_mine, play, literal) for name, literal in _SETS.items()}
+    seconds = in_turns(work, turns)
+    sizes = [n // 100 for n in GROWTH_ROWS] if quick else list(GROWTH_ROWS)
     return {
         "rows": rows,
         "lengths": [3, 8],
         "turns": turns,
         "same_counts": _same_counts(play),
         **{f"{name}_seconds": float(np.median(times)) for name, times in seconds.items()},
-        **_ratio("naive_over_ours_ratio", seconds["naive"], seconds["literal"]),
-        **_ratio("naive_over_ours_useful_ratio", seconds["naive"], seconds["useful"]),
-        **_growth([n // 100 for n in GROWTH_ROWS] if quick else list(GROWTH_ROWS)),
+        **ratio("naive_over_ours", seconds["naive"], seconds["literal"]),
+        **ratio("naive_over_ours_useful", seconds["naive"], seconds["useful"]),
+        **_growth(sizes),
     }
 
 
-def _timed(work: Any) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _ratio(name: str, slow: list[float], fast: list[float]) -> dict[str, Any]:
-    ratios = np.array(slow) / np.array(fast)
-    return {name: float(np.median(ratios)), f"{name}_interval": np.quantile(ratios, [0.1, 0.9]).tolist()}
+def _mine(play: np.ndarray, literal: bool) -> None:
+    mine_macros(play, literal=literal, num_primitives=18)
 
 
 def _same_counts(play: np.ndarray) -> bool:
-    """Whether both ways find the same counts; which of equally frequent sequences come last is left open."""
-    ours = [macro.count for macro in mine_macros(play, literal=True, num_primitives=18).macros]
-    return ours == [count for _, count in naive_top(play)]
+    """Whether both methods find the same counts; ties at the last place may be resolved differently."""
+    counts = [macro.count for macro in mine_macros(play, literal=True, num_primitives=18).macros]
+    return counts == [count for _, count in naive_top(play)]
 
 
 def _growth(sizes: list[int]) -> dict[str, Any]:
-    """Time and peak memory at growing sizes, each in a process of its own so that peaks are its own."""
-    found: dict[str, Any] = {"growth": []}
+    """Time and peak memory at growing sizes, each in its own process so that memory peaks are separate."""
+    result: dict[str, Any] = {"growth": []}
     spawn = multiprocessing.get_context("spawn")
-    for literal in (True, False):
+    for name, literal in _SETS.items():
         per_row = []
         for rows in sizes:
             with spawn.Pool(1) as pool:
-                times, peak = pool.apply(_one_size, (rows, literal))
-            per_row.append(np.array(times) / rows)
-            found["growth"].append(
-                {
-                    "set": "literal" if literal else "useful",
-                    "rows": rows,
-                    "seconds": float(np.median(times)),
-                    "peak_memory_gb": peak,
-                }
-            )
-        # 1 is linear growth: the time per row at the largest size over that at the smallest
-        ratios = (per_row[-1][:, None] / per_row[0][None, :]).ravel()
-        name = f"{'literal' if literal else 'useful'}_growth_per_row_ratio"
-        found[name] = float(np.median(ratios))
-        found[f"{name}_interval"] = np.quantile(ratios, [0.1, 0.9]).tolist()
-    found["peak_memory_gb"] = max(entry["peak_memory_gb"] for entry in found["growth"])
-    return found
+                times, peak = pool.apply(_measure_size, (rows, literal))
+            per_row.append(times / rows)
+            entry = {"set": name, "rows": rows, "seconds": float(np.median(times)), "peak_memory_gb": peak}
+            result["growth"].append(entry)
+        # Time per row at the largest size over that at the smallest, for all pairs of turns; 1 is linear growth.
+        largest, smallest = np.meshgrid(per_row[-1], per_row[0])
+        result |= ratio(f"{name}_growth_per_row", largest, smallest)
+    result["peak_memory_gb"] = max(entry["peak_memory_gb"] for entry in result["growth"])
+    return result
 
 
-def _one_size(rows: int, literal: bool) -> tuple[list[float], float]:
-    """Seconds of three turns and the peak memory of this process in GB, the interpreter and the play included."""
+def _measure_size(rows: int, literal: bool) -> tuple[np.ndarray, float]:
+    """Seconds of three turns, and the peak memory of this process in GB, including the interpreter and the play."""
     play = run_heavy_play(rows)
     mine_macros(play[:1000])
-    times = [_timed(lambda: mine_macros(play, literal=literal, num_primitives=18)) for _ in range(3)]
+    times = in_turns({"mine": partial(_mine, play, literal)}, 3)["mine"]
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
     return times, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

@@ -1,4 +1,4 @@
-"""Look at a macro file, or corrupt it as the paper's noise experiment does."""
+"""Show a macro file, or corrupt it as in the paper's noise experiment."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ import sys
 from pathlib import Path
 
 from masp.errors import UserError
-from masp.macros.actions import ActionSet
-from masp.macros.mining.names import spelled
-from masp.macros.noise import corrupt, replaced_places
+from masp.macros.actions import ActionSet, spell
+from masp.macros.noise import corrupt, replaced_indices
 from masp.macros.overlap import overlap_matrix
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the two sub-commands."""
+    """Declare the two sub-commands."""
     commands = parser.add_subparsers(dest="what", required=True, metavar="show|noise")
-    show = commands.add_parser("show", help="list the macros; draw how much they overlap")
-    show.add_argument("file", metavar="FILE", help="macro file, as 'masp mine' writes it")
+    show = commands.add_parser("show", help="list the macros; optionally draw their overlaps")
+    show.add_argument("file", metavar="FILE", help="macro file written by 'masp mine'")
     show.add_argument("--png", metavar="FILE", help="write a heat map of the overlaps to this file")
     show.add_argument("--json", action="store_true", help="print one JSON object")
     noise = commands.add_parser("noise", help="replace macros by random sequences of the same length")
-    noise.add_argument("file", metavar="FILE", help="macro file, as 'masp mine' writes it")
+    noise.add_argument("file", metavar="FILE", help="macro file written by 'masp mine'")
     noise.add_argument("--p", type=float, default=0.5, help="probability to replace each macro (default %(default)s)")
     noise.add_argument("--seed", type=int, default=0, help="same seed, same result (default %(default)s)")
     noise.add_argument("--out", required=True, metavar="FILE", help="where to write the corrupted macro file")
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the sub-command."""
     actions = ActionSet.load(args.file)
     return _show(actions, args) if args.what == "show" else _noise(actions, args)
 
@@ -42,14 +41,14 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
     mean = float((overlap.sum() - number) / (number * (number - 1))) if number > 1 else 0.0
     constant = sum(len(set(sequence)) == 1 and len(sequence) > 1 for sequence in sequences)
     if args.png:
-        from masp.macros.mining.figures import overlap_figure
+        from masp.report.macro_overlap import overlap_figure
 
         try:
             overlap_figure(actions).savefig(args.png, format="png", bbox_inches="tight")
         except OSError as error:
             raise UserError(f"{args.png}: cannot be written: {error.strerror}") from None
     if args.json:
-        about = {
+        summary = {
             "env_id": actions.env_id,
             "num_primitives": actions.num_primitives,
             "macros": [
@@ -58,14 +57,17 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
             ],
             "constant_macros": constant,
             "mean_overlap": mean,
+            "png": args.png,
         }
-        print(json.dumps(about))
+        print(json.dumps(summary))
         return 0
     _print_table(actions)
     print(
         f"{number} macros on {actions.num_primitives} primitives{' of ' + actions.env_id if actions.env_id else ''}; "
         f"{constant} are constant runs; mean overlap {mean:.2f}"
     )
+    if args.png:
+        print(f"heat map written to {args.png}")
     return 0
 
 
@@ -76,7 +78,7 @@ def _print_table(actions: ActionSet) -> None:
 
     table = Table("action", "macro", "length", "count")
     for i, macro in enumerate(actions.macros):
-        text = spelled(macro.actions, actions.primitive_names)
+        text = spell(macro.actions, actions.primitive_names)
         text = f"{macro.name}: {text}" if macro.name else text
         count = "" if macro.count is None else str(macro.count)
         table.add_row(str(actions.num_primitives + i), escape(text), str(len(macro.actions)), count)
@@ -92,7 +94,7 @@ def _noise(actions: ActionSet, args: argparse.Namespace) -> int:
         corrupted.save(out)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from None
-    replaced = replaced_places(len(actions.macros), args.p, args.seed)
+    replaced = replaced_indices(len(actions.macros), args.p, args.seed)
     if args.json:
         print(json.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))
     else:

@@ -1,11 +1,11 @@
-"""Find macros in recorded play and write them to a macro file.
+"""Mine macros from recorded play and write them to a new macro file.
 
-A SOURCE is a file or folder of Atari Grand Challenge text (.txt), a recording made by 'masp record' (.jsonl),
-a Minari data set (its folder, or minari:ID for one installed locally); several are pooled. A sequence never
+A SOURCE is a file or folder of Atari Grand Challenge text (.txt), a recording written by 'masp record' (.jsonl), or a
+Minari data set (its folder, or minari:ID for one installed locally). Several sources are pooled. A sequence never
 crosses the end of an episode or file.
 
-The default set is meant to be useful: constant runs are left out, and each macro is chosen for the play it adds to
-what the others cover. --literal gives the paper's set: the k most frequent subsequences, whatever they are.
+By default, constant runs are excluded and macros are selected greedily by the additional play that they cover.
+--literal gives the paper's set: the k most frequent subsequences, without filters.
 
 examples:
   masp mine recordings/pitfall --stride 4 --out pitfall.json
@@ -23,26 +23,28 @@ from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
+from masp.macros.actions import spell
 from masp.macros.mining.mine import Progress, mine
-from masp.macros.mining.names import spelled
 from masp.macros.mining.report import report
 from masp.macros.mining.settings import MiningSettings
 from masp.macros.mining.sources import open_sources
 
-_SHARED = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
-_TUNED = ("min_count", "contained_ratio")
+_COMMON_OPTIONS = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
+_THRESHOLDS = ("min_count", "contained_ratio")
 _FILTERS = ("keep_constant", "keep_noop", "keep_contained", "drop_same_effect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the options."""
+    """Declare the options."""
     defaults = MiningSettings()
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="recorded play: file, folder or minari:ID")
-    parser.add_argument("--out", required=True, metavar="FILE", help="where to write the macro file")
+    parser.add_argument("--out", required=True, metavar="FILE", help="the macro file, a new file")
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
     size = parser.add_argument_group("which sequences")
-    size.add_argument("--k", type=int, default=defaults.k, metavar="N", help="macros at most (default %(default)s)")
+    size.add_argument(
+        "--k", type=int, default=defaults.k, metavar="N", help="maximum number of macros (default %(default)s)"
+    )
     size.add_argument("--min-length", type=int, default=defaults.min_length, metavar="N", help="default %(default)s")
     size.add_argument("--max-length", type=int, default=defaults.max_length, metavar="N", help="default %(default)s")
     size.add_argument(
@@ -52,18 +54,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="take every N-th action: the frame skip of the agent that will play the macros; 4 for Atari (default 1)",
     )
-    size.add_argument("--literal", action="store_true", help="the paper's heuristic: the most frequent, none left out")
+    size.add_argument(
+        "--literal", action="store_true", help="the paper's heuristic: the most frequent, without filters"
+    )
 
     play = parser.add_argument_group("which play")
     play.add_argument("--only-successful", action="store_true", help="use successful episodes only")
     play.add_argument("--top-scoring", type=float, metavar="SHARE", help="use the best share of episodes, e.g. 0.25")
-    play.add_argument("--skip-broken", action="store_true", help="leave out what cannot be read, with a warning")
+    play.add_argument("--skip-broken", action="store_true", help="skip what cannot be read, with a warning")
 
+    _add_filters(parser)
+    env = parser.add_argument_group("environment (default: taken from the recordings)")
+    env.add_argument("--num-primitives", type=int, metavar="N", help="primitive actions (Atari Grand Challenge: 18)")
+    env.add_argument("--env-id", default="", metavar="ID", help="environment id to store in the macro file")
+    env.add_argument("--noop", type=int, metavar="N", help="the action that does nothing (default: the one named NOOP)")
+
+
+def _add_filters(parser: argparse.ArgumentParser) -> None:
+    defaults = MiningSettings()
     filters = parser.add_argument_group("filters")
-    filters.add_argument("--keep-constant", action="store_true", help="keep runs of one action")
-    filters.add_argument("--keep-noop", action="store_true", help="keep runs of NOOP (together with --keep-constant)")
+    filters.add_argument("--keep-constant", action="store_true", help="allow macros that repeat one action")
+    filters.add_argument("--keep-noop", action="store_true", help="allow macros of NOOPs only (with --keep-constant)")
     filters.add_argument(
-        "--keep-contained", action="store_true", help="keep macros inside a chosen longer one that is as frequent"
+        "--keep-contained", action="store_true", help="allow macros contained in a longer one that is as frequent"
     )
     filters.add_argument(
         "--contained-ratio",
@@ -72,26 +85,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"'as frequent': at least this share of the count (default {defaults.contained_ratio})",
     )
     filters.add_argument(
-        "--drop-same-effect", action="store_true", help="of macros that differ in waiting only, choose one"
+        "--drop-same-effect", action="store_true", help="of macros that differ only in waiting, keep one"
     )
     filters.add_argument(
-        "--min-count", type=int, metavar="N", help=f"leave out what is rarer (default {defaults.min_count})"
+        "--min-count", type=int, metavar="N", help=f"minimum number of occurrences (default {defaults.min_count})"
     )
     filters.add_argument(
-        "--by-frequency", action="store_true", help="choose the most frequent, not those that add most coverage"
+        "--by-frequency", action="store_true", help="select the most frequent, not those that add most coverage"
     )
-
-    env = parser.add_argument_group("environment (default: what the recordings say)")
-    env.add_argument("--num-primitives", type=int, metavar="N", help="primitive actions (Atari Grand Challenge: 18)")
-    env.add_argument("--env-id", default="", metavar="ID", help="name of the environment to note in the macro file")
-    env.add_argument("--noop", type=int, metavar="N", help="the action that does nothing (default: the one named NOOP)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Mine, save, report."""
     settings = _settings(args)
     out = Path(args.out)
-    if out.is_dir() or not out.parent.is_dir():
+    if out.exists():
+        raise UserError(f"{out}: exists already; choose another file")
+    if not out.parent.is_dir():
         raise UserError(f"{out}: cannot be written; --out names a file in an existing folder")
     if args.num_primitives is not None and args.num_primitives < 1:
         raise UserError(f"--num-primitives must be positive, got {args.num_primitives}")
@@ -99,34 +109,34 @@ def run(args: argparse.Namespace) -> int:
         sources = open_sources(
             args.sources, args.num_primitives, args.skip_broken, lambda done, total: show("reading", done, total)
         )
-        mined = mine(sources, settings, args.num_primitives, (), args.env_id, args.noop, show)
-        found = {"out": str(out), **report(mined)}
+        result = mine(sources, settings, args.num_primitives, (), args.env_id, args.noop, show)
+        summary = {"out": str(out), **report(result)}
     try:
-        mined.actions.save(out)
+        result.actions.save(out)
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from None
     if args.json:
-        print(json.dumps(found))
+        print(json.dumps(summary))
     else:
-        _print(found, mined.actions.primitive_names)
+        _print(summary, result.actions.primitive_names)
     return 0
 
 
 def _settings(args: argparse.Namespace) -> MiningSettings:
-    shared = {name: getattr(args, name) for name in _SHARED}
-    chosen = {name: getattr(args, name) for name in _TUNED if getattr(args, name) is not None}
+    common = {name: getattr(args, name) for name in _COMMON_OPTIONS}
+    thresholds = {name: getattr(args, name) for name in _THRESHOLDS if getattr(args, name) is not None}
     if args.literal:
-        if chosen:
-            names = ", ".join("--" + name.replace("_", "-") for name in chosen)
+        if thresholds:
+            names = ", ".join("--" + name.replace("_", "-") for name in thresholds)
             raise UserError(f"--literal filters no sequences; leave out {names}")
-        return MiningSettings.literal(**shared)
-    kept = {name: getattr(args, name) for name in _FILTERS}
-    return MiningSettings(**shared, **chosen, **kept, diverse=not args.by_frequency)
+        return MiningSettings.literal(**common)
+    filters = {name: getattr(args, name) for name in _FILTERS}
+    return MiningSettings(**common, **thresholds, **filters, diverse=not args.by_frequency)
 
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """A progress bar on stderr, if that is a terminal."""
+    """A progress bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
@@ -138,33 +148,34 @@ def _progress() -> Iterator[Progress]:
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-def _print(found: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
+def _print(summary: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     table = Table("#", "macro", "length", "count", "share", "sources")
-    for i, macro in enumerate(found["macros"]):
-        where = " ".join(f"{Path(name).name}:{count}" for name, count in list(macro["sources"].items())[:3])
+    for i, macro in enumerate(summary["macros"]):
+        sources = " ".join(f"{Path(name).name}:{count}" for name, count in list(macro["sources"].items())[:3])
         more = len(macro["sources"]) - 3
         table.add_row(
             str(i),
-            escape(spelled(macro["actions"], primitive_names)),
+            escape(spell(macro["actions"], primitive_names)),
             str(macro["length"]),
             str(macro["count"]),
             f"{macro['share']:.2%}",
-            escape(where) + (f" +{more}" if more > 0 else ""),
+            escape(sources) + (f" +{more}" if more > 0 else ""),
         )
     console.print(table)
-    rows = sum(source["rows_used"] for source in found["sources"])
-    episodes = sum(source["episodes_used"] for source in found["sources"])
+    rows = sum(source["rows_used"] for source in summary["sources"])
+    episodes = sum(source["episodes_used"] for source in summary["sources"])
+    covered, changes = summary["rows_covered"], summary["changes_covered"]
     console.print(
-        f"{len(found['macros'])} macros from {rows:,} rows of {episodes:,} episodes; {found['constant_macros']} are "
-        f"constant runs; they cover {found['rows_covered']:.1%} of the rows and {found['changes_covered']:.1%} of the "
-        f"action changes; written to {escape(found['out'])}",
+        f"{len(summary['macros'])} macros from {rows:,} rows of {episodes:,} episodes; "
+        f"{summary['constant_macros']} are constant runs; they cover {covered:.1%} of the rows "
+        f"and {changes:.1%} of the action changes; written to {escape(summary['out'])}",
         highlight=False,
         soft_wrap=True,
     )
-    for warning in found["warnings"]:
+    for warning in summary["warnings"]:
         print(f"masp mine: note: {warning}", file=sys.stderr)

@@ -22,8 +22,7 @@ from ale_py import ALEInterface, LoggerMode, roms
 from masp.environments.base import EnvInfo
 from masp.environments.gym_vector import SMALLEST_IMAGE, GymVector
 from masp.errors import UserError
-from masp.macros.mining.defaults import default_macros
-from masp.macros.mining.names import ALE_ACTIONS
+from masp.macros.actions import ALE_ACTIONS, default_macros
 
 NOOP = 0
 

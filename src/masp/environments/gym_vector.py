@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from masp.environments.base import EnvInfo, ObservationKind, Step
 from masp.errors import UserError
-from masp.macros.mining.defaults import default_macros
+from masp.macros.actions import default_macros
 
 SMALLEST_IMAGE = 36
 """Height and width below which the convolutions of the network for images leave nothing."""

@@ -19,7 +19,7 @@ from jax import Array
 from masp.environments.base import EnvInfo
 from masp.environments.minatar_seaquest import corrected
 from masp.errors import UserError
-from masp.macros.mining.defaults import default_macros
+from masp.macros.actions import default_macros
 
 ACTION_NAMES = ("NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE")
 

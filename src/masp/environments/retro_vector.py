@@ -13,7 +13,7 @@ from masp.environments.retro import RetroGame, Setting
 from masp.environments.retro_controls import AsIntegrated, ButtonChoices
 from masp.environments.retro_games import button_choices, find_game, find_states, has_script
 from masp.environments.retro_view import View
-from masp.macros.mining.defaults import default_macros
+from masp.macros.actions import default_macros
 
 
 def make_retro(

@@ -1,4 +1,4 @@
-"""The enlarged action space: primitives first, then macros, and the file that holds them."""
+"""The enlarged action space: primitives first, then macros; their names, their file, and a default set."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ from masp.errors import UserError
 
 FORMAT = "masp-macros"
 VERSION = 1
+ALE_ACTIONS = (
+    *("NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT"),
+    *("UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"),
+)
+"""The full action set of the Arcade Learning Environment, in its order."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +30,17 @@ class Macro:
     actions: tuple[int, ...]
     """Primitive actions in the order they are played."""
     name: str = ""
-    """What people call it; empty: made from the names of its actions."""
+    """Readable name; if empty, it is derived from the names of its actions."""
     count: int | None = None
-    """How often it was seen where it was mined."""
+    """How often it occurs in the play that it was mined from."""
 
 
 @dataclass(frozen=True, init=False)
 class ActionSet:
-    """All that the agent can choose from: `num_primitives` primitives, then macros.
+    """The actions that the agent chooses from: `num_primitives` primitives, then macros.
 
     Action i < num_primitives is primitive i; action num_primitives + j plays `macros[j]`. Macros of length one
-    (aliases of a primitive) and repeated macros are allowed: both occur when macros are corrupted by noise.
+    (aliases of a primitive) and duplicate macros are allowed, because noise can produce both.
     """
 
     num_primitives: int
@@ -49,15 +55,15 @@ class ActionSet:
         primitive_names: Sequence[str] = (),
         env_id: str = "",
     ):
-        whole = isinstance(num_primitives, (int, np.integer)) and not isinstance(num_primitives, bool)
-        if not whole or num_primitives < 1:
+        is_integer = isinstance(num_primitives, (int, np.integer)) and not isinstance(num_primitives, bool)
+        if not is_integer or num_primitives < 1:
             raise UserError(f"num_primitives must be a positive integer, got {num_primitives!r}")
         if primitive_names and len(primitive_names) != num_primitives:
             raise UserError(f"{len(primitive_names)} primitive names for {num_primitives} primitives")
         num_primitives = int(num_primitives)
-        checked = tuple(_checked(i, macro, num_primitives) for i, macro in enumerate(macros))
+        valid_macros = tuple(_validated(i, macro, num_primitives) for i, macro in enumerate(macros))
         object.__setattr__(self, "num_primitives", num_primitives)
-        object.__setattr__(self, "macros", checked)
+        object.__setattr__(self, "macros", valid_macros)
         object.__setattr__(self, "primitive_names", tuple(primitive_names))
         object.__setattr__(self, "env_id", env_id)
 
@@ -76,30 +82,27 @@ class ActionSet:
 
     @property
     def lengths(self) -> np.ndarray:
-        """[A] int32, how many steps each action takes."""
+        """[A] int32, the number of steps of each action."""
         return np.array([len(s) for s in self.sequences()], np.int32)
 
     @property
     def table(self) -> np.ndarray:
-        """[A, longest] int32, the primitives of each action, padded with its last one."""
+        """[A, longest] int32, the primitives of each action, padded with its last primitive."""
         longest = int(self.lengths.max())
         return np.array([list(s) + [s[-1]] * (longest - len(s)) for s in self.sequences()], np.int32)
 
     @property
     def names(self) -> list[str]:
         """One readable name per action."""
-        named = [macro.name or "-".join(self._primitive_name(a) for a in macro.actions) for macro in self.macros]
-        return [self._primitive_name(a) for a in range(self.num_primitives)] + named
-
-    def _primitive_name(self, action: int) -> str:
-        return self.primitive_names[action] if self.primitive_names else str(action)
+        primitives = list(self.primitive_names) or [str(action) for action in range(self.num_primitives)]
+        return primitives + [m.name or "-".join(primitives[action] for action in m.actions) for m in self.macros]
 
     def without_macros(self) -> ActionSet:
         """The primitives alone."""
         return ActionSet(self.num_primitives, (), self.primitive_names, self.env_id)
 
     def require_primitives(self, num_primitives: int, env_id: str) -> None:
-        """Raise `UserError` unless these macros can be played in an environment with so many actions."""
+        """Raise `UserError` unless the environment has `num_primitives` actions, as these macros assume."""
         for i, macro in enumerate(self.macros):
             for action in macro.actions:
                 if action >= num_primitives:
@@ -114,7 +117,7 @@ class ActionSet:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """The object that the macro file holds."""
+        """The content of a macro file."""
         macros = []
         for macro in self.macros:
             entry: dict[str, Any] = {"actions": list(macro.actions)}
@@ -140,7 +143,7 @@ class ActionSet:
         if data.get("format") != FORMAT:
             raise UserError(f"{where}: not a macro file: 'format' is {data.get('format')!r}, expected '{FORMAT}'")
         if data.get("version") is True or data.get("version") != VERSION:
-            raise UserError(f"{where}: version {data.get('version')!r} is not known here, expected {VERSION}")
+            raise UserError(f"{where}: version {data.get('version')!r} is not supported, expected {VERSION}")
         entries = data.get("macros")
         if not isinstance(entries, list):
             raise UserError(f"{where}: 'macros' must be a list of objects with 'actions'")
@@ -162,11 +165,11 @@ class ActionSet:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ActionSet:
-        """Read a macro file, or raise `UserError` that says what is wrong with it."""
+        """Read a macro file; raises `UserError` if it cannot be read or is invalid."""
         try:
             text = Path(path).read_text()
         except FileNotFoundError:
-            raise UserError(f"{path}: no such macro file; 'masp mine' makes one") from None
+            raise UserError(f"{path}: no such macro file; 'masp mine' writes one") from None
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{path}: cannot be read as a macro file: {error}") from None
         try:
@@ -187,8 +190,8 @@ def _macro_from_json(index: int, entry: Any) -> Macro:
     return Macro(tuple(entry["actions"]), str(entry.get("name") or ""), count)
 
 
-def _checked(index: int, macro: Macro | Sequence[int], num_primitives: int) -> Macro:
-    """`macro` as a `Macro` whose actions exist."""
+def _validated(index: int, macro: Macro | Sequence[int], num_primitives: int) -> Macro:
+    """`macro` as a `Macro` of plain integers, each of which is a primitive."""
     if not isinstance(macro, Macro):
         macro = Macro(tuple(macro))
     if not macro.actions:
@@ -197,5 +200,36 @@ def _checked(index: int, macro: Macro | Sequence[int], num_primitives: int) -> M
         if isinstance(action, bool) or not isinstance(action, (int, np.integer)):
             raise UserError(f"macro {index} holds {action!r}; actions are integers")
         if not 0 <= action < num_primitives:
-            raise UserError(f"macro {index} uses action {action}, but there are actions 0..{num_primitives - 1} only")
+            raise UserError(f"macro {index} uses action {action}, but the primitives are 0..{num_primitives - 1}")
     return Macro(tuple(int(a) for a in macro.actions), macro.name, macro.count)
+
+
+def noop_action(primitive_names: Sequence[str]) -> int | None:
+    """The action named NOOP, if there is one."""
+    upper = [name.upper() for name in primitive_names]
+    return upper.index("NOOP") if "NOOP" in upper else None
+
+
+def spell(sequence: Sequence[int], primitive_names: Sequence[str]) -> str:
+    """A sequence in readable form, with repeats abbreviated: `RIGHT×3 FIRE`."""
+    runs = [(action, len(list(run))) for action, run in groupby(sequence)]
+    named_runs = [(primitive_names[action] if primitive_names else str(action), n) for action, n in runs]
+    return " ".join(name if n == 1 else f"{name}×{n}" for name, n in named_runs)
+
+
+def default_macros(
+    num_primitives: int, primitive_names: Sequence[str] = (), env_id: str = "", lengths: Sequence[int] = (2, 4)
+) -> ActionSet:
+    """Macros for an environment without recorded play: each primitive except NOOP, repeated `lengths` times."""
+    if any(length < 2 for length in lengths):
+        raise UserError(f"a repeat plays an action at least twice, got lengths {tuple(lengths)}")
+    primitives = ActionSet(num_primitives, (), primitive_names, env_id)
+    noop = noop_action(primitives.primitive_names)
+    names = primitives.names
+    macros = [
+        Macro((action,) * length, name=f"{names[action]}x{length}")
+        for length in lengths
+        for action in range(num_primitives)
+        if action != noop
+    ]
+    return ActionSet(num_primitives, macros, primitive_names, env_id)

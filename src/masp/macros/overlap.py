@@ -1,4 +1,4 @@
-"""How much two macros have in common: the normalised longest common subsequence."""
+"""Overlap of macros: the normalised length of their longest common subsequence."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def overlap_matrix(sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """[A, A] float64: LCS(a, b) / max(len(a), len(b)); symmetric, in [0, 1], ones on the diagonal.
 
     The longest common subsequence keeps the order of actions but may skip some, so shifted copies of one
-    pattern (`R R U U`, `R U U U`) count as nearly the same. All pairs go through one dynamic programme at once.
+    pattern (`R R U U`, `R U U U`) have a high overlap. One vectorised dynamic programme computes all pairs.
     """
     if any(len(sequence) == 0 for sequence in sequences):
-        raise ValueError("a sequence to compare is empty")
+        raise ValueError("cannot compute the overlap of an empty sequence")
     if not len(sequences):
         return np.zeros((0, 0))
     lengths = np.array([len(sequence) for sequence in sequences])

@@ -1,16 +1,16 @@
-"""Recorded play in a file of our own: what `masp record` writes and `masp mine` reads.
+"""The recording format that `masp record` writes and `masp mine` reads.
 
-JSON lines. The first line is the header:
+A recording is a file of JSON lines. The first line is the header:
 
     {"format": "masp-recording", "version": 1, "env_id": "...", "num_primitives": 6, "primitive_names": [...]}
 
-and each further line one finished episode:
+and each further line is one finished episode:
 
     {"actions": [0, 3, 3, ...], "score": 12.0, "success": true, "frames": 480}
 
-`score` (the return) and `success` may be null: not known. `frames` counts emulator frames. A line is written
-in one piece when its episode ends, so the file can be read at any time: a last line without its newline is still
-being written, or was when the writer died, and is left out.
+`score` (the return), `success` and `frames` (emulator frames) are null if unknown. Each line is written when its
+episode ends, so the file can be read at any time. A last line without newline is incomplete (still being written, or
+its writer was killed) and is ignored.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from masp.errors import UserError
 FORMAT = "masp-recording"
 VERSION = 1
 MAX_ACTIONS = 65536
-"""More different primitives than this are not believed."""
-_LONGEST_LINE = 1 << 28  # bytes; an episode of some 50 million actions
+"""Upper limit of the number of primitives; larger values are treated as an error."""
+_MAX_LINE_BYTES = 1 << 28  # an episode of about 50 million actions
 
 
 @dataclass(frozen=True)
 class RecordingHeader:
-    """What all episodes of a file have in common."""
+    """The environment that all episodes of a recording were played in."""
 
     env_id: str
     num_primitives: int
@@ -49,24 +49,24 @@ class RecordedEpisode:
     actions: Sequence[int]
     """Primitive actions, one per step."""
     score: float | None = None
-    """Undiscounted return; None: not known."""
+    """Undiscounted return, if known."""
     success: bool | None = None
-    """Whether the task was solved; None: not known."""
+    """Whether the task was solved, if known."""
     frames: int | None = None
-    """Emulator frames; None: not known."""
+    """Number of emulator frames, if known."""
 
 
 class RecordingWriter:
-    """Adds episodes to a recording; every episode is on disk when `add` returns.
+    """Appends episodes to a recording; an episode is on disk when `add` returns.
 
-    An existing recording of the same environment is continued, after removing a line that its writer did not
-    finish; anything else at that path is refused rather than overwritten.
+    If the file already is a recording of the same environment, an incomplete last line is removed and further
+    episodes are appended. Any other existing file is an error.
     """
 
     def __init__(self, path: str | os.PathLike[str], header: RecordingHeader):
         self._path, self._header = Path(path), header
         if self._path.exists() and self._path.stat().st_size:
-            self._continue()
+            self._open_existing()
         else:
             self._file: BinaryIO = open(self._path, "wb", buffering=0)  # noqa: SIM115
             self._write({"format": FORMAT, "version": VERSION, **header.__dict__})
@@ -95,13 +95,13 @@ class RecordingWriter:
         while line:  # a raw write may take only part of a long line
             line = line[self._file.write(line) :]
 
-    def _continue(self) -> None:
+    def _open_existing(self) -> None:
         with open(self._path, "rb") as file:
-            found = _read_header(file, str(self._path))
-        if found != self._header:
+            header = _read_header(file, str(self._path))
+        if header != self._header:
             raise UserError(
-                f"{self._path}: holds a recording of {found.env_id or 'another environment'} with "
-                f"{found.num_primitives} primitives, not of {self._header.env_id} with "
+                f"{self._path}: holds a recording of {header.env_id or 'another environment'} with "
+                f"{header.num_primitives} primitives, not of {self._header.env_id} with "
                 f"{self._header.num_primitives}; choose another file"
             )
         self._file = open(self._path, "r+b", buffering=0)  # noqa: SIM115
@@ -110,7 +110,7 @@ class RecordingWriter:
 
 
 def read_header(path: str | os.PathLike[str]) -> RecordingHeader:
-    """What the episodes of a recording have in common."""
+    """The header of a recording."""
     with open(path, "rb") as file:
         return _read_header(file, str(path))
 
@@ -118,17 +118,17 @@ def read_header(path: str | os.PathLike[str]) -> RecordingHeader:
 def read_recording(
     path: str | os.PathLike[str], warn: Callable[[str], None] = lambda message: None
 ) -> Iterator[RecordedEpisode]:
-    """The finished episodes of a recording, one at a time; `warn` hears of a line still being written."""
+    """Iterate over the complete episodes of a recording; `warn` is called if the last line is incomplete."""
     with open(path, "rb") as file:
         header = _read_header(file, str(path))
         row = 1
-        while line := file.readline(_LONGEST_LINE):
+        while line := file.readline(_MAX_LINE_BYTES):
             row += 1
             where = f"{path}, row {row}"
             if not line.endswith(b"\n"):
-                if len(line) == _LONGEST_LINE:
-                    raise UserError(f"{where}: longer than {_LONGEST_LINE} bytes; is this a recording of masp?")
-                warn(f"{where}: not finished (still being written?); left out")
+                if len(line) == _MAX_LINE_BYTES:
+                    raise UserError(f"{where}: longer than {_MAX_LINE_BYTES} bytes; is this a masp recording?")
+                warn(f"{where}: incomplete (still being written?); ignored")
                 return
             if line.strip():
                 yield _episode(line, header, where)
@@ -138,12 +138,12 @@ def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
     line = file.readline(1 << 20)
     try:
         entry = json.loads(line)
-    except (ValueError, RecursionError):  # the latter: brackets nested thousands deep
-        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one") from None
+    except (ValueError, RecursionError):  # RecursionError: brackets nested thousands deep
+        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' writes one") from None
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
-        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' makes one")
+        raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' writes one")
     if entry.get("version") != VERSION:
-        raise UserError(f"{where}, row 1: version {entry.get('version')!r} is not known here, expected {VERSION}")
+        raise UserError(f"{where}, row 1: version {entry.get('version')!r} is not supported, expected {VERSION}")
     number, names = entry.get("num_primitives"), entry.get("primitive_names") or []
     if type(number) is not int or not 1 <= number <= MAX_ACTIONS:
         raise UserError(f"{where}, row 1: num_primitives must be in 1..{MAX_ACTIONS}, got {number!r}")
@@ -163,8 +163,8 @@ def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisod
     if not all(map(_is_int, actions)):
         raise UserError(f"{where}: 'actions' must hold integers only; remove the line")
     if actions and not 0 <= min(actions) <= max(actions) < header.num_primitives:
-        wrong = next(action for action in actions if not 0 <= action < header.num_primitives)
-        raise UserError(f"{where}: action {wrong} is not one of 0..{header.num_primitives - 1} that row 1 announces")
+        invalid = next(action for action in actions if not 0 <= action < header.num_primitives)
+        raise UserError(f"{where}: action {invalid} is not one of 0..{header.num_primitives - 1}, the range in row 1")
     score, success, frames = entry.get("score"), entry.get("success"), entry.get("frames")
     if score is not None and not (type(score) in (int, float) and math.isfinite(score)):
         raise UserError(f"{where}: 'score' must be a number or null, got {score!r}")

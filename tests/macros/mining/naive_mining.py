@@ -1,4 +1,4 @@
-"""Mining with collections.Counter and plain loops: slow, short, and what the fast code must equal."""
+"""Reference implementation of mining with collections.Counter and plain loops."""
 
 import math
 from collections import Counter
@@ -47,31 +47,31 @@ def covered_rows(episodes, sequence):
     }
 
 
-def offer(chosen, sequence, counts, settings, noop):
-    """Choose `sequence` unless a chosen one makes it needless; it may take the place of shorter ones."""
+def offer(selected, sequence, counts, settings, noop):
+    """Select `sequence` unless a selected one makes it redundant; it may replace shorter ones."""
     if settings.drop_same_effect:
-        does = effect(sequence, noop)
-        if len(does) == 1 or does in [effect(other, noop) for other in chosen]:
+        new_effect = effect(sequence, noop)
+        if len(new_effect) == 1 or new_effect in [effect(other, noop) for other in selected]:
             return False
     if not settings.keep_contained:
         ratio = settings.contained_ratio
-        if any(contains(m, sequence) and counts[m] >= ratio * counts[sequence] for m in chosen):
+        if any(contains(m, sequence) and counts[m] >= ratio * counts[sequence] for m in selected):
             return False
-        for m in list(chosen):
+        for m in list(selected):
             if contains(sequence, m) and counts[sequence] >= ratio * counts[m]:
-                chosen.remove(m)
-    chosen.append(sequence)
+                selected.remove(m)
+    selected.append(sequence)
     return True
 
 
 def mine(episodes, settings, noop=None, scores=None, success=None):
-    """[(sequence, count)] as `masp.mine_macros` should choose them."""
+    """[(sequence, count)] that `masp.mine_macros` should return."""
     keep = list(range(len(episodes)))
     if settings.only_successful:
         keep = [i for i in keep if success[i]]
     if settings.top_scoring is not None:
-        wanted = math.ceil(settings.top_scoring * len(keep) - 1e-9)
-        keep = sorted(sorted(keep, key=lambda i: (-scores[i], i))[:wanted])
+        number = math.ceil(settings.top_scoring * len(keep) - 1e-9)
+        keep = sorted(sorted(keep, key=lambda i: (-scores[i], i))[:number])
     episodes = [list(episodes[i][:: settings.stride]) for i in keep]
     counts = count(episodes, settings.min_length, settings.max_length)
     candidates = [s for s in rank(counts) if counts[s] >= settings.min_count]
@@ -79,24 +79,24 @@ def mine(episodes, settings, noop=None, scores=None, success=None):
         candidates = [s for s in candidates if len(set(s)) > 1]
     if not settings.keep_noop:
         candidates = [s for s in candidates if set(s) != {noop}]
-    chosen = []
+    selected = []
     if not settings.diverse:
         for s in candidates:
-            if len(chosen) < settings.k:
-                offer(chosen, s, counts, settings, noop)
+            if len(selected) < settings.k:
+                offer(selected, s, counts, settings, noop)
     else:
         idle = {(e, i) for e, episode in enumerate(episodes) for i, a in enumerate(episode) if a == noop}
         rows = {s: covered_rows(episodes, s) - (set() if settings.keep_noop else idle) for s in candidates}
         covered = set()
-        while candidates and len(chosen) < settings.k:
-            best = max(candidates, key=lambda s: len(rows[s] - covered))  # the first of equals: best rank
+        while candidates and len(selected) < settings.k:
+            best = max(candidates, key=lambda s: len(rows[s] - covered))  # ties: the first, which has the best rank
             if not rows[best] - covered:
                 covered = set()
                 continue
             candidates.remove(best)
-            if offer(chosen, best, counts, settings, noop):
+            if offer(selected, best, counts, settings, noop):
                 covered |= rows[best]
-    return [(s, counts[s]) for s in chosen]
+    return [(s, counts[s]) for s in selected]
 
 
 def _runs(number_of_actions):
@@ -105,4 +105,4 @@ def _runs(number_of_actions):
 
 
 plays = st.integers(1, 4).flatmap(lambda n: st.lists(_runs(n), min_size=1, max_size=4))
-"""Small random episodes with runs, as people make them."""
+"""Small random episodes with runs of one action, as in human play."""

@@ -1,4 +1,4 @@
-"""Atari Grand Challenge text in all its forms, and broken."""
+"""Reading Atari Grand Challenge text: all layouts, and broken files."""
 
 import re
 from pathlib import Path
@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masp.errors import UserError
-from masp.macros.mining import agc, agc_rows
+from masp.macros.mining import agc
 from masp.macros.mining.agc import read_agc
 
-HUMAN = Path(__file__).parents[3] / "shared" / "data" / "human" / "trajectories"
+HUMAN = Path(__file__).parents[4] / "shared" / "data" / "human" / "trajectories"
 V2 = "db traj id : 1\nframe,reward,score,terminal,action\n"
 
 
@@ -36,7 +36,7 @@ def write(folder, text):
     ],
     ids=["v2", "v1", "no-columns", "bare", "crlf", "floats-blanks", "own-columns", "bom-exponent"],
 )
-def test_layouts(tmp_path, text):
+def test_all_layouts_give_the_same_episodes(tmp_path, text):
     episodes, broken = read_agc(write(tmp_path, text), 18)
     assert broken is None
     assert episodes.actions.tolist() == [3, 4, 17]
@@ -44,7 +44,7 @@ def test_layouts(tmp_path, text):
     assert episodes.scores.tolist() == [5, 5]
 
 
-def test_without_scores(tmp_path):
+def test_without_score_column_scores_are_nan(tmp_path):
     episodes, _ = read_agc(write(tmp_path, "terminal,action\n0,1\n1,2\n0,3\n"), 18)
     assert np.isnan(episodes.scores).all()
     assert episodes.lengths.tolist() == [2, 1]
@@ -70,7 +70,7 @@ def test_without_scores(tmp_path):
     ],
 )
 @pytest.mark.parametrize("skip", [False, True])
-def test_broken_rows_are_named(tmp_path, rows, row, reason, skip):
+def test_error_names_the_broken_row(tmp_path, rows, row, reason, skip):
     path = write(tmp_path, V2 + rows)
     message = re.escape(f"{path}, row {row}: ") + ".*" + re.escape(reason)
     if not skip:
@@ -92,19 +92,19 @@ def test_broken_rows_are_named(tmp_path, rows, row, reason, skip):
         ("db traj id : 1\nframe,action\n0,1\n", "row 2: columns 'frame,action'; expected"),
     ],
 )
-def test_other_files(tmp_path, text, message):
+def test_files_of_other_kinds_are_rejected(tmp_path, text, message):
     with pytest.raises(UserError, match=message):
         read_agc(write(tmp_path, text), 18)
 
 
 @pytest.mark.parametrize("columns", [5_000, 1_000_000])
 @pytest.mark.parametrize("before", ["", V2, V2 + "0,0,0,0,3\n"])
-def test_row_of_a_million_columns(tmp_path, columns, before):
+def test_error_about_a_very_long_row_is_short(tmp_path, columns, before):
     with pytest.raises(UserError, match=r"row \d: .{10,200}$"):
         read_agc(write(tmp_path, before + "0," * columns + "0\n"), 18)
 
 
-def test_endless_line_is_refused_before_it_is_read(tmp_path, monkeypatch):
+def test_endless_line_is_rejected_without_reading_it(tmp_path, monkeypatch):
     monkeypatch.setattr(agc, "_CHUNK_BYTES", 1 << 14)
     path = write(tmp_path, V2 + "0,0,0,0,3\n" + "7" * 1_000_000)
     with pytest.raises(UserError, match="row 4: longer than 4096 bytes"):
@@ -124,24 +124,24 @@ rows = st.lists(
 )
 
 
-@given(rows, st.sampled_from([",", ", ", " ,"]), st.booleans(), st.integers(6, 64))
-def test_fast_and_careful_way_agree(rows, separator, words, chunk):
+@given(rows, st.sampled_from([",", ", ", " ,"]), st.booleans())
+def test_vectorised_and_row_by_row_parsing_agree(rows, separator, words):
     def line(row):
         frame, reward, score, terminal, action = row
         return separator.join(map(str, [frame, reward, score, terminal if words else int(terminal), action]))
 
     text = "".join(line(row) + "\n" for row in rows).encode()
-    fast = agc_rows._parse_fast(text.translate(None, b" "), agc_rows.COLUMNS, 18)
-    careful = agc_rows._parse_carefully(text, agc_rows.COLUMNS, 18)
-    assert fast is not None
-    assert fast.actions.tolist() == careful.actions.tolist() == [row[4] for row in rows]
-    assert fast.ends.tolist() == careful.ends.tolist() == [i for i, row in enumerate(rows) if row[3]]
-    assert fast.end_scores == careful.end_scores
-    assert fast.last_score == careful.last_score == rows[-1][2]
+    vectorised = agc._parse_vectorised(text.translate(None, b" "), agc.COLUMNS, 18)
+    by_row = agc._parse_by_row(text, agc.COLUMNS, 18)
+    assert vectorised is not None
+    assert vectorised.actions.tolist() == by_row.actions.tolist() == [row[4] for row in rows]
+    assert vectorised.ends.tolist() == by_row.ends.tolist() == [i for i, row in enumerate(rows) if row[3]]
+    assert vectorised.end_scores == by_row.end_scores
+    assert vectorised.last_score == by_row.last_score == rows[-1][2]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 17)), min_size=1, max_size=60), st.integers(12, 100))
-def test_chunks_do_not_matter(tmp_path_factory, rows, chunk):
+def test_chunk_size_does_not_change_the_result(tmp_path_factory, rows, chunk):
     path = write(
         tmp_path_factory.mktemp("agc"), V2 + "".join(f"0,0,{i},{int(t)},{a}\n" for i, (t, a) in enumerate(rows))
     )
@@ -156,7 +156,7 @@ def test_chunks_do_not_matter(tmp_path_factory, rows, chunk):
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
+def test_any_bytes_are_read_or_rejected(tmp_path_factory, data):
     path = write(tmp_path_factory.mktemp("agc"), V2.encode() + data)
     for skip in (False, True):
         try:
@@ -165,12 +165,12 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
             assert str(path) in str(error) and "\n" not in str(error)
 
 
-@pytest.mark.skipif(not HUMAN.is_dir(), reason="human play is not here")
+@pytest.mark.skipif(not HUMAN.is_dir(), reason="the recordings of human play are not available")
 @pytest.mark.parametrize(
     ("game", "number", "score"),
     [("montezumarevenge", 53061, 71500), ("pitfall", 42036, 48990), ("pong", 22869, 5), ("privateeye", 8749, 100400)],
 )
-def test_human_play(game, number, score):
+def test_recordings_of_human_play(game, number, score):
     episodes, _ = read_agc(HUMAN / game / "1.txt", 18)
     assert len(episodes.actions) == number
     assert episodes.scores.tolist() == [score]

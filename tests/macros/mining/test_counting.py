@@ -1,4 +1,4 @@
-"""Packing windows and counting them."""
+"""Packing and counting windows; coverage; effects."""
 
 import naive_mining
 import numpy as np
@@ -7,11 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive_mining import plays
 
-from masp.macros.mining.counting import by_length, count_windows
-from masp.macros.mining.coverage import measure
-from masp.macros.mining.effect import effect
-from masp.macros.mining.episodes import Episodes
-from masp.macros.mining.windows import Alphabet
+from masp.macros.episodes import Episodes
+from masp.macros.mining.counting import Alphabet, by_length, count_windows
+from masp.macros.mining.coverage import covered_shares
+from masp.macros.mining.selection import effect
 
 slow_ok = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
@@ -26,7 +25,7 @@ def test_pack_by_hand():
 
 
 @pytest.mark.parametrize("length", range(1, 12))
-def test_windows_of_every_length(length):
+def test_keys_are_digits_in_base_symbols_plus_one(length):
     symbols = np.random.default_rng(length).integers(1, 4, 50).astype(np.uint8)
     keys = Alphabet(np.arange(3), length).keys(symbols)
     expected = [int("".join(map(str, symbols[i : i + length])), 4) for i in range(50 - length + 1)]
@@ -34,7 +33,7 @@ def test_windows_of_every_length(length):
     assert len(Alphabet(np.arange(3), length).keys(symbols[: length - 1])) == 0
 
 
-def test_all_64_bits():
+def test_windows_that_use_all_64_bits():
     alphabet = Alphabet(np.arange(255), 8)
     sequence = (254,) * 8
     table = count_windows(alphabet, alphabet.stream(Episodes.of([sequence])))
@@ -45,24 +44,24 @@ def test_all_64_bits():
 
 @slow_ok
 @given(plays, st.integers(1, 9))
-def test_counts_equal_counter(chunk_size, episodes, longest):
+def test_counts_equal_collections_counter(chunk_size, episodes, longest):
     pool = Episodes.of(episodes)
     alphabet = Alphabet.over([pool], longest)
     table = count_windows(alphabet, alphabet.stream(pool))
-    found = {
+    counts = {
         tuple(sequence): count
         for n, level in by_length(alphabet, table, 1)
         for sequence, count in zip(alphabet.unpack(level.keys, n).tolist(), level.counts.tolist(), strict=True)
     }
     expected = naive_mining.count(episodes, 1, longest)
-    assert found == dict(expected)
+    assert counts == dict(expected)
     for sequence in [*expected, (77,)]:
         assert table.count_of(alphabet, sequence) == expected[sequence]
 
 
 @slow_ok
 @given(plays, st.integers(1, 5))
-def test_stride_and_joining(episodes, stride):
+def test_stride_applies_within_each_episode(episodes, stride):
     pool = Episodes.joined([Episodes.of([episode]) for episode in episodes]).every(stride)
     assert pool.actions.tolist() == [a for episode in episodes for a in episode[::stride]]
     assert pool.lengths.tolist() == [len(episode[::stride]) for episode in episodes]
@@ -70,10 +69,10 @@ def test_stride_and_joining(episodes, stride):
 
 @slow_ok
 @given(plays, st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple), max_size=4))
-def test_coverage_equals_naive(chunk_size, episodes, sequences):
+def test_covered_shares_equal_naive(chunk_size, episodes, sequences):
     pool = Episodes.of(episodes)
     alphabet = Alphabet.over([pool], 4)
-    rows, changes = measure(alphabet, alphabet.stream(pool), sequences)
+    rows, changes = covered_shares(alphabet, alphabet.stream(pool), sequences)
     covered = set().union(*(naive_mining.covered_rows(episodes, s) for s in sequences)) if sequences else set()
     assert rows == pytest.approx(len(covered) / max(1, sum(map(len, episodes))))
     at = [(e, i) for e, episode in enumerate(episodes) for i in range(len(episode) - 1) if episode[i] != episode[i + 1]]

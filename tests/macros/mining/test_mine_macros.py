@@ -1,4 +1,4 @@
-"""Mining equals the naive reference for every option, and values worked out by hand."""
+"""Mining equals the naive reference for every option, and hand-computed values."""
 
 from dataclasses import replace
 
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from naive_mining import plays
 
 import masp
-from masp.macros.mining import MiningSettings, mine, mine_macros
-from masp.macros.mining.episodes import Episodes
+from masp.macros.episodes import Episodes
+from masp.macros.mining import MiningSettings, mine_macros
+from masp.macros.mining.mine import mine
 from masp.macros.mining.sources import Source
 from masp.macros.recording import RecordingHeader
 
@@ -33,7 +34,7 @@ all_options = st.builds(
 )
 
 
-def chosen(actions):
+def sequences_and_counts(actions):
     return [(macro.actions, macro.count) for macro in actions.macros]
 
 
@@ -46,8 +47,8 @@ def source(episodes, scores=None, success=None, name="memory"):
 def test_equals_naive_for_every_option(chunk_size, episodes, options, noop):
     if not any(episodes):
         return
-    mined = mine([source(episodes)], options, noop=noop)
-    assert chosen(mined.actions) == naive_mining.mine(episodes, options, noop)
+    result = mine([source(episodes)], options, noop=noop)
+    assert sequences_and_counts(result.actions) == naive_mining.mine(episodes, options, noop)
 
 
 @slow_ok
@@ -56,7 +57,7 @@ def test_long_macros_equal_naive(episodes, longest, diverse):
     if not any(episodes):
         return
     options = MiningSettings(k=5, min_length=longest - 8, max_length=longest, min_count=1, diverse=diverse)
-    assert chosen(mine([source(episodes)], options).actions) == naive_mining.mine(episodes, options)
+    assert sequences_and_counts(mine([source(episodes)], options).actions) == naive_mining.mine(episodes, options)
 
 
 @slow_ok
@@ -67,7 +68,7 @@ def test_literal_equals_counter(chunk_size, episodes, k, stride):
     strided = [episode[::stride] for episode in episodes]
     counts = naive_mining.count(strided, 3, 8)
     expected = [(s, counts[s]) for s in naive_mining.rank(counts)[:k]]
-    assert chosen(mine_macros(episodes, k=k, stride=stride, literal=True)) == expected
+    assert sequences_and_counts(mine_macros(episodes, k=k, stride=stride, literal=True)) == expected
 
 
 @slow_ok
@@ -77,11 +78,11 @@ def test_episode_filters_equal_naive(chunk_size, episodes, data, only_successful
     scores = data.draw(st.lists(st.integers(0, 3), min_size=len(episodes), max_size=len(episodes)))
     options = replace(MiningSettings.literal(), only_successful=only_successful, top_scoring=top_scoring)
     try:
-        mined = mine([source(episodes, scores, flags)], options)
+        result = mine([source(episodes, scores, flags)], options)
     except masp.UserError as error:
         assert "no episode is left" in str(error)
         return
-    assert chosen(mined.actions) == naive_mining.mine(episodes, options, None, scores, flags)
+    assert sequences_and_counts(result.actions) == naive_mining.mine(episodes, options, None, scores, flags)
 
 
 @slow_ok
@@ -98,46 +99,48 @@ def test_sources_are_pooled(a, b):
 def test_by_hand():
     # 0 1 occurs three times, 1 0 twice; 0 1 0 and 1 0 1 twice; nothing crosses to the second episode
     actions = mine_macros([[0, 1, 0, 1, 0], [0, 1]], min_length=2, max_length=3, literal=True, k=4)
-    assert chosen(actions) == [((0, 1), 3), ((0, 1, 0), 2), ((1, 0), 2), ((1, 0, 1), 1)]
+    assert sequences_and_counts(actions) == [((0, 1), 3), ((0, 1, 0), 2), ((1, 0), 2), ((1, 0, 1), 1)]
 
 
-def test_shifts_of_one_pattern_give_way_to_other_behaviour():
+def test_coverage_prefers_new_behaviour_to_shifts_of_one_pattern():
     play = [0, 0, 0, 1, 1, 1] * 20 + [2, 3, 2, 3] * 3
-    frequent = mine_macros([play], k=2, min_length=3, max_length=3, diverse=False)
-    diverse = mine_macros([play], k=3, min_length=3, max_length=3)
-    assert all(set(macro.actions) == {0, 1} for macro in frequent.macros)
-    assert any(set(macro.actions) == {2, 3} for macro in diverse.macros)
+    by_frequency = mine_macros([play], k=2, min_length=3, max_length=3, diverse=False)
+    by_coverage = mine_macros([play], k=3, min_length=3, max_length=3)
+    assert all(set(macro.actions) == {0, 1} for macro in by_frequency.macros)
+    assert any(set(macro.actions) == {2, 3} for macro in by_coverage.macros)
 
 
 def test_longer_macro_replaces_its_parts():
     play = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
-    assert chosen(mine_macros(play, k=8, min_length=2, max_length=4, diverse=False)) == [((0, 1, 2, 3), 3)]
+    assert sequences_and_counts(mine_macros(play, k=8, min_length=2, max_length=4, diverse=False)) == [
+        ((0, 1, 2, 3), 3)
+    ]
 
 
-def test_waiting_does_not_make_another_macro():
+def test_macros_that_differ_only_in_waiting_are_dropped():
     play = [[0, 0, 1, 2, 0]] * 3 + [[1, 0, 2]] * 2
     names = ("NOOP", "A", "B")
     options = {"min_length": 3, "max_length": 3, "diverse": False, "drop_same_effect": True}
-    found = mine_macros(play, primitive_names=names, num_primitives=3, **options)
-    # 0 1 2 and 1 2 0 both mean "A B", 0 0 1 means the primitive A; a pause between A and B is another thing
-    assert chosen(found) == [((0, 1, 2), 3), ((1, 0, 2), 2)]
+    actions = mine_macros(play, primitive_names=names, num_primitives=3, **options)
+    # 0 1 2 and 1 2 0 have the effect "A B", 0 0 1 that of the primitive A; a pause between A and B is different
+    assert sequences_and_counts(actions) == [((0, 1, 2), 3), ((1, 0, 2), 2)]
 
 
-def test_one_action_and_longest_macro():
-    found = mine_macros([[0] * 80], k=1, min_length=57, max_length=57, keep_constant=True)
-    assert chosen(found) == [((0,) * 57, 24)]
+def test_longest_macro_of_a_single_action():
+    actions = mine_macros([[0] * 80], k=1, min_length=57, max_length=57, keep_constant=True)
+    assert sequences_and_counts(actions) == [((0,) * 57, 24)]
     with pytest.raises(masp.UserError, match="at most 57 fit"):
         mine_macros([[0] * 80], max_length=58)
 
 
-def test_many_different_actions():
+def test_thousand_different_actions():
     play = np.arange(3000) % 1000
     assert mine_macros(play, k=1, max_length=3, literal=True).macros[0].count == 3
     with pytest.raises(masp.UserError, match="at most 6 fit"):
         mine_macros(play, max_length=8)
 
 
-def test_accepts_play_in_many_forms():
+def test_accepts_lists_tuples_and_arrays():
     expected = mine_macros([[0, 1, 2, 0, 1, 2]], literal=True)
     for play in (
         [0, 1, 2, 0, 1, 2],
@@ -154,12 +157,12 @@ def test_accepts_play_in_many_forms():
         ([], {}, "no play to mine"),
         ([[]], {}, "no episode is left"),
         ([[0, -1]], {}, "negative"),
-        ([[0, 1 << 40]], {}, "beyond"),
+        ([[0, 1 << 40]], {}, "larger than 65535"),
         ([[0.5, 1.0]], {}, "integer actions"),
         (["a", [0, 1]], {}, "mix paths"),
         ([[0, 1], "a"], {}, "episode 1: expected a flat sequence"),
         ([0, "a"], {}, "episode 0: expected a flat sequence"),
-        ([[0, 1, 5]], {"num_primitives": 3}, "action 5, but there are actions 0..2"),
+        ([[0, 1, 5]], {"num_primitives": 3}, "action 5, but the primitives are 0..2"),
         ([[0, 1]], {"k": 0}, "k must be"),
         ([[0, 1]], {"min_length": 5, "max_length": 4}, "below min_length"),
         ([[0, 1]], {"max_length": 2.5}, "max_length must be"),
@@ -170,7 +173,7 @@ def test_accepts_play_in_many_forms():
         ([[0, 1]], {"literal": True, "min_count": 3}, "leave out min_count"),
     ],
 )
-def test_mistakes_get_one_clear_line(play, options, message):
+def test_invalid_arguments_raise_one_clear_line(play, options, message):
     with pytest.raises(masp.UserError, match=message) as raised:
         mine_macros(play, **options)
     assert "\n" not in str(raised.value)

@@ -1,4 +1,4 @@
-"""Files, folders and data sets become pooled episodes."""
+"""Reading files, folders and data sets into pooled episodes."""
 
 import tracemalloc
 import warnings
@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from masp.errors import UserError
-from masp.macros.mining import MiningSettings, mine, mine_macros
-from masp.macros.mining.minari_source import read_minari
+from masp.macros.minari import read_minari
+from masp.macros.mining import MiningSettings, mine_macros
+from masp.macros.mining.mine import mine
 from masp.macros.mining.report import report
 from masp.macros.mining.sources import open_sources
 from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
@@ -43,28 +44,27 @@ def test_folder_is_read_in_natural_order_and_nothing_crosses_files(tmp_path):
     assert source.games == ("pong",)
 
 
-def test_report_says_where_each_macro_comes_from(tmp_path):
+def test_report_counts_macros_per_source(tmp_path):
     a = agc(tmp_path / "pong" / "1.txt", [1, 2, 3, 1, 2, 3])
     b = agc(tmp_path / "qbert" / "1.txt", [0, 1, 2, 3])
-    mined = mine(open_sources([a, b]), MiningSettings(k=1, max_length=3))
-    found = report(mined)
-    (macro,) = found["macros"]
+    summary = report(mine(open_sources([a, b]), MiningSettings(k=1, max_length=3)))
+    (macro,) = summary["macros"]
     assert macro["actions"] == [1, 2, 3]
     assert macro["names"] == ["FIRE", "UP", "RIGHT"]
     assert macro["count"] == 3
     assert macro["share"] == 3 / (4 + 2)
     assert macro["sources"] == {str(a): 2, str(b): 1}
-    assert found["rows_covered"] == 9 / 10
-    assert found["changes_covered"] == 6 / 8  # of five and three changes, 3-1 and 0-1 are not inside a macro
-    assert any("pong, qbert" in warning for warning in found["warnings"])
-    assert any("stride 4" in warning for warning in found["warnings"])
+    assert summary["rows_covered"] == 9 / 10
+    assert summary["changes_covered"] == 6 / 8  # of five and three changes, 3-1 and 0-1 are not inside a macro
+    assert any("pong, qbert" in warning for warning in summary["warnings"])
+    assert any("stride 4" in warning for warning in summary["warnings"])
 
 
 def test_same_source_twice_counts_twice(tmp_path):
     path = agc(tmp_path / "1.txt", [1, 2, 3])
-    found = report(mine(open_sources([path, path]), MiningSettings(k=1)))
-    assert found["macros"][0]["sources"] == {str(path): 2}
-    assert any("given twice" in warning for warning in found["warnings"])
+    summary = report(mine(open_sources([path, path]), MiningSettings(k=1)))
+    assert summary["macros"][0]["sources"] == {str(path): 2}
+    assert any("listed twice" in warning for warning in summary["warnings"])
 
 
 def test_ten_thousand_files(tmp_path):
@@ -73,7 +73,7 @@ def test_ten_thousand_files(tmp_path):
     assert [m.count for m in mine_macros(tmp_path, literal=True).macros] == [10_000]
 
 
-def test_memory_of_reading_is_a_few_chunks(tmp_path):
+def test_reading_needs_memory_for_a_few_chunks_only(tmp_path):
     path = tmp_path / "1.txt"
     path.write_bytes(V2.encode() + b"123456,0,7890,0,3\n" * 1_000_000)  # 18 MB of text, 1 MB of actions
     tracemalloc.start()
@@ -86,7 +86,7 @@ def test_memory_of_reading_is_a_few_chunks(tmp_path):
     assert peak < 120e6
 
 
-def test_filters_on_episodes(tmp_path):
+def test_successful_and_top_scoring_episodes(tmp_path):
     good = RecordedEpisode([1, 2, 3], score=2.0, success=True)
     bad = RecordedEpisode([3, 2, 1], score=1.0, success=False)
     path = recording(tmp_path / "play.jsonl", [bad, good])
@@ -94,12 +94,12 @@ def test_filters_on_episodes(tmp_path):
         assert [m.actions for m in mine_macros(path, literal=True, **options).macros] == [(1, 2, 3)]
 
 
-def test_unfinished_line_is_reported(tmp_path):
+def test_incomplete_line_is_reported(tmp_path):
     path = recording(tmp_path / "play.jsonl", [RecordedEpisode([1, 2, 3])])
     path.write_bytes(path.read_bytes() + b'{"actions":[1,')
     (source,) = open_sources([path])
     assert source.episodes.count == 1
-    assert "row 3: not finished" in source.warnings[0]
+    assert "row 3: incomplete" in source.warnings[0]
 
 
 def test_action_sets_must_agree(tmp_path):
@@ -112,20 +112,20 @@ def test_action_sets_must_agree(tmp_path):
     named = [RecordingHeader("Tiny-v0", 2, names) for names in (("A", "B"), ("B", "A"))]
     c = recording(tmp_path / "c.jsonl", [RecordedEpisode([1])], named[0])
     d = recording(tmp_path / "d.jsonl", [RecordedEpisode([1])], named[1])
-    with pytest.raises(UserError, match=r"d.jsonl: its actions are named otherwise"):
+    with pytest.raises(UserError, match=r"d.jsonl: its actions have other names"):
         mine_macros([c, d])
 
 
-def test_wrong_game(tmp_path):
+def test_actions_beyond_num_primitives_are_rejected(tmp_path):
     path = agc(tmp_path / "1.txt", [1, 2, 17])
     with pytest.raises(UserError, match=r"1.txt, row 5: action '17' is not one of 0\.\.5: play of another game\?"):
         mine_macros(path, num_primitives=6)
     own = recording(tmp_path / "own.jsonl", [RecordedEpisode([17])])
-    with pytest.raises(UserError, match=r"own.jsonl: holds action 17, but there are actions 0\.\.5 only"):
+    with pytest.raises(UserError, match=r"own.jsonl: contains action 17, but the primitives are 0\.\.5"):
         mine_macros(own, num_primitives=6)
 
 
-def test_skip_broken_keeps_the_rest(tmp_path):
+def test_skip_broken_keeps_intact_files(tmp_path):
     agc(tmp_path / "1.txt", [1, 2, 3])
     (tmp_path / "2.txt").write_text("")
     (tmp_path / "3.txt").write_text(V2 + "0,0,0,0,4\nbroken\n0,0,0,0,5\n")
@@ -137,7 +137,7 @@ def test_skip_broken_keeps_the_rest(tmp_path):
     assert "3.txt, row 4: expected 5 columns" in source.warnings[1]
 
 
-def test_nothing_there(tmp_path):
+def test_missing_or_empty_sources(tmp_path):
     agc(tmp_path / "pong" / "1.txt", [1])
     with pytest.raises(UserError, match=r"qbert: no such file or folder; .* has pong"):
         open_sources([tmp_path / "qbert"])
@@ -169,7 +169,7 @@ LINES = st.sampled_from(
 
 @given(st.binary(max_size=200) | st.lists(LINES | st.binary(max_size=30), max_size=6).map(b"\n".join), st.booleans())
 @settings(deadline=None)
-def test_any_file_is_read_or_refused_with_one_line(tmp_path_factory, content, skip_broken):
+def test_any_file_is_read_or_rejected_with_one_line(tmp_path_factory, content, skip_broken):
     path = tmp_path_factory.mktemp("any") / "1.txt"
     path.write_bytes(content)
     try:
@@ -180,7 +180,7 @@ def test_any_file_is_read_or_refused_with_one_line(tmp_path_factory, content, sk
         assert source.episodes.lengths.sum() == len(source.episodes.actions)
 
 
-def test_one_game_in_the_folder_of_another_is_reported_or_refused(tmp_path):
+def test_files_of_another_action_set_are_rejected(tmp_path):
     agc(tmp_path / "pong" / "1.txt", [1, 2, 3, 1, 2, 3])
     recording(tmp_path / "pong" / "2.jsonl", [RecordedEpisode([5])], RecordingHeader("Other-v0", 6))
     with pytest.raises(UserError, match=r"2\.jsonl: its play has 6 primitive actions, that of .*1\.txt has 18"):
@@ -189,7 +189,7 @@ def test_one_game_in_the_folder_of_another_is_reported_or_refused(tmp_path):
         open_sources([tmp_path / "pong" / "1.txt"], num_primitives=3)
 
 
-def minari_set(tmp_path, monkeypatch, space):
+def write_minari(tmp_path, monkeypatch, space):
     minari = pytest.importorskip("minari")
     from minari.data_collector import EpisodeBuffer
 
@@ -210,7 +210,7 @@ def minari_set(tmp_path, monkeypatch, space):
         for i in range(2)
     ]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about descriptions that are left out
+        warnings.simplefilter("ignore")  # Minari warns about missing descriptions
         minari.create_dataset_from_buffers(
             dataset_id="tiny/play-v0",
             buffer=buffers,
@@ -223,9 +223,9 @@ def minari_set(tmp_path, monkeypatch, space):
         )
 
 
-def test_minari(tmp_path, monkeypatch):
+def test_reading_minari(tmp_path, monkeypatch):
     gym = pytest.importorskip("gymnasium")
-    minari_set(tmp_path, monkeypatch, gym.spaces.Discrete(3))
+    write_minari(tmp_path, monkeypatch, gym.spaces.Discrete(3))
     for name in ("minari:tiny/play-v0", str(tmp_path / "tiny" / "play-v0")):
         (source,) = open_sources([name])
         assert source.header.num_primitives == 3
@@ -237,14 +237,14 @@ def test_minari(tmp_path, monkeypatch):
         read_minari("tiny/other-v0")
 
 
-def test_minari_with_continuous_actions(tmp_path, monkeypatch):
+def test_minari_with_continuous_actions_is_rejected(tmp_path, monkeypatch):
     gym = pytest.importorskip("gymnasium")
-    minari_set(tmp_path, monkeypatch, gym.spaces.Box(-1, 1, (2,)))
+    write_minari(tmp_path, monkeypatch, gym.spaces.Box(-1, 1, (2,)))
     with pytest.raises(UserError, match="macros need discrete actions"):
         open_sources(["minari:tiny/play-v0"])
 
 
-def test_minari_not_installed(monkeypatch):
+def test_missing_minari_package(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "minari", None)
     with pytest.raises(UserError, match=r"pip install 'masp-rl\[minari\]'"):
         open_sources(["minari:tiny/play-v0"])

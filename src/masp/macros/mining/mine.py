@@ -1,4 +1,4 @@
-"""From recorded play to macros."""
+"""Mining macros from recorded play: read, count, select."""
 
 from __future__ import annotations
 
@@ -6,42 +6,39 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from masp.errors import UserError
-from masp.macros.actions import ActionSet, Macro
-from masp.macros.mining.candidates import find_candidates
-from masp.macros.mining.counting import Table, count_windows, merge
-from masp.macros.mining.coverage import Coverage
-from masp.macros.mining.episodes import UNKNOWN, Episodes
-from masp.macros.mining.names import noop_action
-from masp.macros.mining.occurrences import Occurrences
-from masp.macros.mining.selection import Selection, by_coverage, by_frequency
+from masp.macros.actions import ActionSet, Macro, noop_action
+from masp.macros.episodes import UNKNOWN, Episodes
+from masp.macros.mining.counting import Alphabet, CountTable, count_windows, merge
+from masp.macros.mining.coverage import Coverage, Occurrences
+from masp.macros.mining.selection import Selection, find_candidates, select_by_coverage, select_by_frequency
 from masp.macros.mining.settings import MiningSettings
 from masp.macros.mining.sources import Source, in_memory, open_sources, require_same_actions
-from masp.macros.mining.windows import Alphabet
 from masp.macros.recording import RecordingHeader
 
 Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, how much is done, how much there is)."""
+"""Called with (name of the stage, units done, units in total)."""
 
 
 @dataclass(frozen=True)
-class Mined:
-    """The macros, and what is needed to tell where they come from."""
+class MiningResult:
+    """The macros, and what a report about them needs."""
 
     actions: ActionSet
     settings: MiningSettings
     sources: tuple[Source, ...]
     used: tuple[Episodes, ...]
-    """Per source, the episodes that were counted, with the stride applied."""
+    """Per source, the episodes that were counted, after applying the stride."""
     alphabet: Alphabet
     streams: tuple[np.ndarray, ...]
     """Per source, the counted play as symbols."""
-    tables: tuple[Table, ...]
-    """Per source, how often each window of the longest length occurs; constant ones may be left out if no macro is."""
+    tables: tuple[CountTable, ...]
+    """Per source, the counts of the windows of the longest length; constant ones may be missing if none is a macro."""
 
 
 def mine_macros(
@@ -58,23 +55,22 @@ def mine_macros(
     noop: int | None = None,
     **options: Any,
 ) -> ActionSet:
-    """Macros from recorded play.
+    """Mine macros from recorded play.
 
     Args:
       sources: a path or several (files, folders, `minari:ID`), or play in memory: one sequence of integer actions,
         or one per episode.
       k, min_length, max_length, stride: see `MiningSettings`.
-      literal: the paper's heuristic, the k most frequent subsequences, nothing filtered.
-      num_primitives, primitive_names, env_id: of the environment; default: what the recordings say.
+      literal: use the paper's heuristic, the k most frequent subsequences without filters.
+      num_primitives, primitive_names, env_id: of the environment; default: taken from the recordings.
       noop: the action that does nothing; default: the one named NOOP.
       options: any other field of `MiningSettings`.
     """
     if literal and (filters := set(options) - {"only_successful", "top_scoring"}):
         raise UserError(f"literal filters no sequences; leave out {', '.join(sorted(filters))}")
-    make = MiningSettings.literal if literal else MiningSettings
-    settings = make(k, min_length, max_length, stride, **options)
-    opened = _open(sources, num_primitives)
-    return mine(opened, settings, num_primitives, primitive_names, env_id, noop).actions
+    make_settings = MiningSettings.literal if literal else MiningSettings
+    settings = make_settings(k, min_length, max_length, stride, **options)
+    return mine(_open(sources, num_primitives), settings, num_primitives, primitive_names, env_id, noop).actions
 
 
 def mine(
@@ -85,11 +81,11 @@ def mine(
     env_id: str = "",
     noop: int | None = None,
     progress: Progress | None = None,
-) -> Mined:
-    """Choose macros from sources that are already read; sources are pooled."""
+) -> MiningResult:
+    """Mine macros from sources that are already read; all sources are pooled."""
     header = _common_header(sources, num_primitives, tuple(primitive_names), env_id)
     noop = noop_action(header.primitive_names) if noop is None else noop
-    used = [episodes.every(settings.stride) for episodes in _chosen_episodes(sources, settings)]
+    used = [episodes.every(settings.stride) for episodes in _filter_episodes(sources, settings)]
     alphabet = Alphabet.over(used, settings.max_length)
     streams = [alphabet.stream(episodes) for episodes in used]
     pooled = streams[0] if len(streams) == 1 else np.concatenate(streams)
@@ -102,20 +98,20 @@ def mine(
             if progress:
                 progress("counting", i, len(streams))
             tables.append(count_windows(alphabet, stream))
-    candidates = find_candidates(alphabet, merge(tables), settings, noop)
+    candidates = find_candidates(alphabet, merge(tables, alphabet), settings, noop)
     selection = Selection(candidates, settings, noop)
     if occurrences:
         coverage = Coverage(alphabet, pooled, occurrences, None if settings.keep_noop else noop)
-        by_coverage(candidates, selection, coverage, progress and (lambda done, all_: progress("choosing", done, all_)))
+        select_by_coverage(candidates, selection, coverage, progress and partial(progress, "selecting"))
     else:
-        by_frequency(candidates, selection)
+        select_by_frequency(candidates, selection)
     macros = [Macro(candidates.sequence(r), count=int(candidates.counts[r])) for r in selection.ranks]
     actions = ActionSet(header.num_primitives, macros, header.primitive_names, header.env_id)
-    return Mined(actions, settings, tuple(sources), tuple(used), alphabet, tuple(streams), tuple(tables))
+    return MiningResult(actions, settings, tuple(sources), tuple(used), alphabet, tuple(streams), tuple(tables))
 
 
 def _open(sources: Any, num_primitives: int | None) -> list[Source]:
-    """Paths are read; anything else is play in memory. The first element tells which, for there may be millions."""
+    """Read paths; anything else is play in memory. Only the first element is inspected: there may be millions."""
     if isinstance(sources, str | os.PathLike):
         sources = [sources]
     sources = sources if isinstance(sources, np.ndarray) else list(sources)
@@ -131,7 +127,7 @@ def _open(sources: Any, num_primitives: int | None) -> list[Source]:
 def _common_header(
     sources: Sequence[Source], num_primitives: int | None, names: tuple[str, ...], env_id: str
 ) -> RecordingHeader:
-    """Environment and primitives of the pool; what the caller says goes before what the sources say."""
+    """Environment and primitives of the pooled play; the caller's values take precedence over those of the sources."""
     if not sources:
         raise UserError("no play to mine: give at least one file, folder or sequence of actions")
     first = sources[0]
@@ -142,7 +138,7 @@ def _common_header(
         largest = int(source.episodes.actions.max(initial=0))
         if largest >= number:
             raise UserError(
-                f"{source.name}: holds action {largest}, but there are actions 0..{number - 1} only; "
+                f"{source.name}: contains action {largest}, but the primitives are 0..{number - 1}; "
                 "was it recorded in another environment or with the full action set?"
             )
     if not names and number == first.header.num_primitives:
@@ -151,33 +147,33 @@ def _common_header(
     return RecordingHeader(env_id, number, names)
 
 
-def _chosen_episodes(sources: Sequence[Source], settings: MiningSettings) -> list[Episodes]:
-    """Per source, the successful and best episodes as the settings ask."""
-    keep = [np.ones(source.episodes.count, bool) for source in sources]
+def _filter_episodes(sources: Sequence[Source], settings: MiningSettings) -> list[Episodes]:
+    """Per source, the episodes that pass the filters on success and score."""
+    masks = [np.ones(source.episodes.count, bool) for source in sources]
     if settings.only_successful:
-        for source, mask in zip(sources, keep, strict=True):
+        for source, mask in zip(sources, masks, strict=True):
             if (source.episodes.success == UNKNOWN).any():
                 raise UserError(
                     f"{source.name}: does not say which episodes were successful; choose by score (top_scoring) instead"
                 )
             mask &= source.episodes.success == 1
     if settings.top_scoring is not None:
-        keep = _top_scoring(sources, keep, settings.top_scoring)
-    chosen = [source.episodes.take(mask) for source, mask in zip(sources, keep, strict=True)]
-    if not any(len(episodes.actions) for episodes in chosen):
+        masks = _top_scoring(sources, masks, settings.top_scoring)
+    episodes = [source.episodes.take(mask) for source, mask in zip(sources, masks, strict=True)]
+    if not any(len(part.actions) for part in episodes):
         raise UserError(f"{sources[0].name}: no episode is left to mine; loosen the filters on episodes")
-    return chosen
+    return episodes
 
 
-def _top_scoring(sources: Sequence[Source], keep: list[np.ndarray], share: float) -> list[np.ndarray]:
-    """Of the episodes kept so far, the best `share` over all sources, rounded up; ties: earlier ones."""
+def _top_scoring(sources: Sequence[Source], masks: list[np.ndarray], share: float) -> list[np.ndarray]:
+    """Of the episodes in `masks`, the best `share` over all sources, rounded up; ties: earlier episodes first."""
     for source in sources:
         if np.isnan(source.episodes.scores).any():
             raise UserError(f"{source.name}: has episodes without a score; top_scoring cannot choose among them")
-    pooled = np.concatenate(keep)
+    pooled = np.concatenate(masks)
     scores = np.concatenate([source.episodes.scores for source in sources])
-    wanted = math.ceil(share * int(pooled.sum()) - 1e-9)
-    best = np.argsort(-np.where(pooled, scores, -np.inf), kind="stable")[:wanted]
-    chosen = np.zeros(len(pooled), bool)
-    chosen[best] = True
-    return np.split(chosen, np.cumsum([len(mask) for mask in keep])[:-1])
+    number = math.ceil(share * int(pooled.sum()) - 1e-9)
+    best = np.argsort(-np.where(pooled, scores, -np.inf), kind="stable")[:number]
+    top = np.zeros(len(pooled), bool)
+    top[best] = True
+    return np.split(top, np.cumsum([len(mask) for mask in masks])[:-1])

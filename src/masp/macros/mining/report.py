@@ -1,4 +1,4 @@
-"""What was mined, from what, and how much of the play it covers."""
+"""Report on mining: the macros, their sources, and the share of the play that they cover."""
 
 from __future__ import annotations
 
@@ -7,55 +7,55 @@ from typing import Any
 
 import numpy as np
 
-from masp.macros.mining.coverage import measure
-from masp.macros.mining.mine import Mined
-from masp.macros.mining.names import noop_action
+from masp.macros.actions import noop_action
+from masp.macros.mining.coverage import covered_shares
+from masp.macros.mining.mine import MiningResult
 
 
-def report(mined: Mined) -> dict[str, Any]:
+def report(result: MiningResult) -> dict[str, Any]:
     """A JSON object about the macros, their sources and their coverage."""
-    sequences = [macro.actions for macro in mined.actions.macros]
-    stream = np.concatenate(mined.streams)
-    rows, changes = measure(mined.alphabet, stream, sequences)
-    noop = noop_action(mined.actions.primitive_names)
+    sequences = [macro.actions for macro in result.actions.macros]
+    stream = np.concatenate(result.streams)
+    rows, changes = covered_shares(result.alphabet, stream, sequences)
+    noop = noop_action(result.actions.primitive_names)
     return {
-        "env_id": mined.actions.env_id,
-        "num_primitives": mined.actions.num_primitives,
-        "settings": asdict(mined.settings),
-        "sources": _sources(mined),
-        "macros": _macros(mined),
+        "env_id": result.actions.env_id,
+        "num_primitives": result.actions.num_primitives,
+        "settings": asdict(result.settings),
+        "sources": _sources(result),
+        "macros": _macros(result),
         "constant_macros": sum(len(set(s)) == 1 for s in sequences),
         "noop_macros": sum(set(s) == {noop} for s in sequences),
         "rows_covered": rows,
         "changes_covered": changes,
-        "warnings": _warnings(mined),
+        "warnings": _warnings(result),
     }
 
 
-def _macros(mined: Mined) -> list[dict[str, Any]]:
-    names = mined.actions.primitive_names or [str(a) for a in range(mined.actions.num_primitives)]
-    lengths = np.concatenate([episodes.lengths for episodes in mined.used])
+def _macros(result: MiningResult) -> list[dict[str, Any]]:
+    names = result.actions.primitive_names or [str(a) for a in range(result.actions.num_primitives)]
+    lengths = np.concatenate([episodes.lengths for episodes in result.used])
     entries = []
-    for macro in mined.actions.macros:
+    for macro in result.actions.macros:
         length = len(macro.actions)
-        places = int(np.maximum(lengths - length + 1, 0).sum())
+        positions = int(np.maximum(lengths - length + 1, 0).sum())
         counts: dict[str, int] = {}
-        for source, table in zip(mined.sources, mined.tables, strict=True):
-            counts[source.name] = counts.get(source.name, 0) + table.count_of(mined.alphabet, macro.actions)
+        for source, table in zip(result.sources, result.tables, strict=True):
+            counts[source.name] = counts.get(source.name, 0) + table.count_of(result.alphabet, macro.actions)
         entries.append(
             {
                 "actions": list(macro.actions),
                 "names": [names[action] for action in macro.actions],
                 "length": length,
                 "count": macro.count,
-                "share": (macro.count or 0) / places,  # of all places where a sequence of this length could start
+                "share": (macro.count or 0) / positions,  # of all positions where a sequence of this length can start
                 "sources": {name: count for name, count in counts.items() if count},
             }
         )
     return entries
 
 
-def _sources(mined: Mined) -> list[dict[str, Any]]:
+def _sources(result: MiningResult) -> list[dict[str, Any]]:
     return [
         {
             "source": source.name,
@@ -66,23 +66,23 @@ def _sources(mined: Mined) -> list[dict[str, Any]]:
             "episodes_used": used.count,
             "rows_used": len(used.actions),
         }
-        for source, used in zip(mined.sources, mined.used, strict=True)
+        for source, used in zip(result.sources, result.used, strict=True)
     ]
 
 
-def _warnings(mined: Mined) -> list[str]:
-    warnings = [warning for source in mined.sources for warning in source.warnings]
-    games = sorted({game for source in mined.sources for game in source.games})
+def _warnings(result: MiningResult) -> list[str]:
+    warnings = [warning for source in result.sources for warning in source.warnings]
+    games = sorted({game for source in result.sources for game in source.games})
     if len(games) > 1:
         warnings.append(f"play of different folders is pooled ({', '.join(games[:8])}); are they one game?")
-    names = [source.name for source in mined.sources]
+    names = [source.name for source in result.sources]
     if len(set(names)) < len(names):
-        warnings.append("a source is given twice, so its play counts twice")
-    if len(mined.actions.macros) < mined.settings.k:
+        warnings.append("a source is listed twice, so its play counts twice")
+    if len(result.actions.macros) < result.settings.k:
         warnings.append(
-            f"only {len(mined.actions.macros)} of {mined.settings.k} macros found; "
-            "more play, a smaller min_count or fewer filters give more"
+            f"only {len(result.actions.macros)} of {result.settings.k} macros found; "
+            "to get more, add play, lower min_count or use fewer filters"
         )
-    if games and mined.settings.stride == 1:
+    if games and result.settings.stride == 1:
         warnings.append("macros are in emulator frames; for an agent that repeats each action 4 frames use stride 4")
     return warnings

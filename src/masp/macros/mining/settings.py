@@ -1,4 +1,4 @@
-"""What to look for in recorded play."""
+"""Settings of mining."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from masp.errors import UserError
 
 @dataclass(frozen=True)
 class MiningSettings:
-    """Which sequences become macros. The defaults give a useful set; `literal` gives the paper's."""
+    """Which sequences become macros. The defaults give a useful set; `literal` gives the paper's set."""
 
     k: int = 32
-    """How many macros at most (paper: 32; 64 to 1024 in its ablation)."""
+    """Maximum number of macros (paper: 32; 64 to 1024 in its ablation)."""
     min_length: int = 3
     """Shortest macro, in actions (paper: 3)."""
     max_length: int = 8
@@ -20,25 +20,25 @@ class MiningSettings:
     stride: int = 1
     """Take every stride-th action: the frame skip of the agent that will play the macros (Atari: 4)."""
     min_count: int = 2
-    """A sequence seen less often is not considered."""
+    """Minimum number of occurrences of a macro."""
     keep_constant: bool = False
-    """Also consider the same action over and over (an action repeat)."""
+    """Allow macros that repeat one action."""
     keep_noop: bool = False
-    """Also consider sequences of nothing but NOOP; they are constant runs too, so `keep_constant` is needed as well."""
+    """Allow macros of NOOPs only. They repeat one action, so `keep_constant` is required as well."""
     keep_contained: bool = False
-    """Keep a macro that lies inside a chosen longer one which occurs nearly as often."""
+    """Allow a macro that is contained in a longer macro of the set which occurs nearly as often."""
     contained_ratio: float = 0.9
-    """'Nearly as often': at least this share of the shorter one's count."""
+    """'Nearly as often' means at least this share of the shorter macro's count."""
     drop_same_effect: bool = False
-    """Leave out a macro that differs from a chosen one, or from a primitive, in waiting only (leading and trailing
-    NOOPs, the length of pauses). Off, because pressing after a wait and waiting after a press are both behaviour."""
+    """Drop a macro that differs from another, or from a primitive, only in waiting (leading and trailing NOOPs, the
+    length of pauses). Off, because waiting before and waiting after an action are different behaviours."""
     diverse: bool = True
-    """Choose by how much play a macro adds to what the chosen ones cover, not by frequency alone. Waiting (NOOP) is
-    not counted as play, unless `keep_noop`."""
+    """Select macros greedily by the additional rows of play that they cover, not by frequency alone. Rows of NOOP do
+    not count unless `keep_noop`."""
     only_successful: bool = False
     """Use successful episodes only."""
     top_scoring: float | None = None
-    """Use this share of the episodes, those with the highest scores; None: all."""
+    """Use only this share of the episodes, those with the highest scores; None: all episodes."""
 
     def __post_init__(self) -> None:
         for name in ("k", "min_length", "stride", "min_count"):
@@ -64,7 +64,7 @@ class MiningSettings:
         only_successful: bool = False,
         top_scoring: float | None = None,
     ) -> MiningSettings:
-        """The paper's heuristic: the k most frequent subsequences, no sequence filtered."""
+        """The paper's heuristic: the k most frequent subsequences, without filters."""
         return cls(
             k=k,
             min_length=min_length,
@@ -80,6 +80,6 @@ class MiningSettings:
         )
 
     @property
-    def only_counts_matter(self) -> bool:
-        """Whether the k most frequent candidates are the answer, so that no others need to be looked at."""
+    def is_top_k(self) -> bool:
+        """Whether the result is simply the k most frequent candidates."""
         return not self.diverse and self.keep_contained and not self.drop_same_effect

@@ -1,6 +1,6 @@
-"""The paper's literal macro sets beside the useful ones: figures and a table for the documentation.
+"""Compare the paper's literal macro sets with the default ones: figures and the table of docs/mining.md.
 
-python -m masp.macros.mining.comparison FOLDER_OF_GAMES --out docs/figures
+python docs/figures/mining.py FOLDER_OF_GAMES [--out docs/figures]
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from masp.macros.actions import ActionSet
-from masp.macros.mining.effect import effect
-from masp.macros.mining.figures import draw_overlap
+from masp.macros.actions import ActionSet, noop_action
 from masp.macros.mining.mine import mine
-from masp.macros.mining.names import noop_action
 from masp.macros.mining.report import report
+from masp.macros.mining.selection import effect
 from masp.macros.mining.settings import MiningSettings
-from masp.macros.mining.sources import open_sources
+from masp.macros.mining.sources import Source, open_sources
+from masp.report.macro_overlap import COLOUR_BAR_LABEL, draw_overlap
 
 STRIDES = (1, 4)
-_COLOURS = {"literal": "#b8b8b8", "useful": "#1f77b4"}
+COLOURS = {"literal": "#b8b8b8", "useful": "#1f77b4"}
 
 
 @dataclass(frozen=True)
-class SetFigures:
-    """What one macro set is like."""
+class SetStatistics:
+    """Statistics of one macro set."""
 
     game: str
     stride: int
@@ -35,45 +34,44 @@ class SetFigures:
     actions: ActionSet
     constant: float
     """Share of macros that are constant runs."""
-    constant_but_for_noops: float
-    """Share of macros that are one action held, with or without waiting around it."""
+    one_action: float
+    """Share of macros that hold one action, with or without waiting before and after it."""
     changes: float
     """Share of action changes in the play that lie inside a macro."""
     rows: float
     """Share of rows of the play that lie inside a macro."""
 
 
-def compare(folder: Path) -> list[SetFigures]:
+def compare(folder: Path) -> list[SetStatistics]:
     """Literal and useful sets of every game (sub-folder), for raw frames and frame skip 4."""
-    found = []
+    sets = []
     for game in sorted(path for path in folder.iterdir() if path.is_dir()):
         sources = open_sources([game])
         for stride in STRIDES:
-            for name, settings in (
-                ("literal", MiningSettings.literal(stride=stride)),
-                ("useful", MiningSettings(stride=stride)),
-            ):
-                mined = mine(sources, settings)
-                about = report(mined)
-                noop = noop_action(mined.actions.primitive_names)
-                sequences = [macro.actions for macro in mined.actions.macros]
-                held = sum(len(set(effect(sequence, noop))) == 1 for sequence in sequences)
-                found.append(
-                    SetFigures(
-                        game=game.name,
-                        stride=stride,
-                        name=name,
-                        actions=mined.actions,
-                        constant=about["constant_macros"] / len(sequences),
-                        constant_but_for_noops=held / len(sequences),
-                        changes=about["changes_covered"],
-                        rows=about["rows_covered"],
-                    )
-                )
-    return found
+            sets.append(statistics(game.name, "literal", sources, MiningSettings.literal(stride=stride)))
+            sets.append(statistics(game.name, "useful", sources, MiningSettings(stride=stride)))
+    return sets
 
 
-def bars(sets: Sequence[SetFigures]) -> Figure:
+def statistics(game: str, name: str, sources: Sequence[Source], settings: MiningSettings) -> SetStatistics:
+    """Mine one set and measure it."""
+    result = mine(sources, settings)
+    entry = report(result)
+    noop = noop_action(result.actions.primitive_names)
+    sequences = [macro.actions for macro in result.actions.macros]
+    return SetStatistics(
+        game=game,
+        stride=settings.stride,
+        name=name,
+        actions=result.actions,
+        constant=entry["constant_macros"] / len(sequences),
+        one_action=sum(len(set(effect(sequence, noop))) == 1 for sequence in sequences) / len(sequences),
+        changes=entry["changes_covered"],
+        rows=entry["rows_covered"],
+    )
+
+
+def bars(sets: Sequence[SetStatistics]) -> Figure:
     """Constant runs, changes covered and rows covered, one pair of bars per game and stride."""
     figure = Figure(figsize=(11, 6.2), layout="constrained", dpi=110)
     axes = figure.subplots(len(STRIDES), 3, sharey=True)
@@ -86,10 +84,10 @@ def bars(sets: Sequence[SetFigures]) -> Figure:
     for row, stride in zip(axes, STRIDES, strict=True):
         for panel, (field, title) in zip(row, panels, strict=True):
             for shift, name in ((-0.2, "literal"), (0.2, "useful")):
-                chosen = {s.game: getattr(s, field) for s in sets if s.name == name and s.stride == stride}
-                places = [i + shift for i in range(len(games))]
-                drawn = panel.bar(places, [chosen[g] for g in games], 0.4, color=_COLOURS[name], label=name)
-                panel.bar_label(drawn, [f"{chosen[g]:.0%}" for g in games], fontsize=7)
+                values = {s.game: getattr(s, field) for s in sets if s.name == name and s.stride == stride}
+                positions = [i + shift for i in range(len(games))]
+                container = panel.bar(positions, [values[g] for g in games], 0.4, color=COLOURS[name], label=name)
+                panel.bar_label(container, [f"{values[g]:.0%}" for g in games], fontsize=7)
             panel.set_xticks(range(len(games)), games, fontsize=7)
             panel.set_ylim(0, 1.1)
             panel.set_title(title, fontsize=9)
@@ -98,34 +96,34 @@ def bars(sets: Sequence[SetFigures]) -> Figure:
     return figure
 
 
-def overlaps(sets: Sequence[SetFigures], game: str, stride: int = 4) -> Figure:
+def overlaps(sets: Sequence[SetStatistics], game: str, stride: int = 4) -> Figure:
     """Overlap of the literal and of the useful set of one game, side by side."""
     pair = [s for s in sets if s.game == game and s.stride == stride]
     figure = Figure(figsize=(15, 6.4), layout="constrained", dpi=100)
     for panel, one in zip(figure.subplots(1, len(pair)), pair, strict=True):
         image = draw_overlap(panel, one.actions, f"{game}, stride {stride}: {one.name}")
-    figure.colorbar(image, ax=figure.axes, shrink=0.7, label="longest common subsequence / longer length")
+    figure.colorbar(image, ax=figure.axes, shrink=0.7, label=COLOUR_BAR_LABEL)
     return figure
 
 
-def table(sets: Sequence[SetFigures]) -> str:
-    """The same figures as Markdown."""
+def table(sets: Sequence[SetStatistics]) -> str:
+    """The statistics as a Markdown table."""
     lines = [
         "| game | stride | set | macros | constant runs | one action held | changes covered | rows covered |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for s in sets:
-        shares = (s.constant, s.constant_but_for_noops, s.changes, s.rows)
+        shares = (s.constant, s.one_action, s.changes, s.rows)
         cells = [s.game, s.stride, s.name, len(s.actions.macros), *(f"{share:.0%}" for share in shares)]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Write the figures, print the table."""
+    """Write the figures and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="holds one folder of recorded play per game")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="folder for the figures")
     args = parser.parse_args()
     sets = compare(args.folder)
     bars(sets).savefig(args.out / "mining-sets.png")

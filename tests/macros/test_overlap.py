@@ -1,4 +1,4 @@
-"""The overlap of macros against values worked out by hand and a textbook programme."""
+"""The overlap of macros against hand-computed values and the textbook algorithm."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from masp.macros.overlap import overlap_matrix
 
 
 def lcs(a, b):
-    """The textbook dynamic programme for one pair."""
+    """Length of the longest common subsequence by the textbook algorithm."""
     best = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
     for i, x in enumerate(a):
         for j, y in enumerate(b):
@@ -25,7 +25,7 @@ def test_by_hand():
 
 
 @given(st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=9), min_size=1, max_size=8))
-def test_equals_textbook(sequences):
+def test_equals_textbook_algorithm(sequences):
     overlap = overlap_matrix(sequences)
     for i, a in enumerate(sequences):
         for j, b in enumerate(sequences):
@@ -41,11 +41,11 @@ def test_more_actions_than_one_block():
     assert overlap[599, 3] == lcs(sequences[599], sequences[3]) / 3
 
 
-def test_long_sequences():
+def test_sequences_beyond_128_actions():
     assert overlap_matrix([[0] * 300, [0] * 150])[0, 1] == 0.5
 
 
-def test_nothing_to_compare():
+def test_empty_input():
     assert overlap_matrix([]).shape == (0, 0)
     with pytest.raises(ValueError, match="empty"):
         overlap_matrix([(1,), ()])

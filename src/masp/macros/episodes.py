@@ -11,17 +11,17 @@ from masp.errors import UserError
 from masp.macros.recording import MAX_ACTIONS
 
 UNKNOWN = -1
-"""`Episodes.success` where the recording does not say."""
+"""Value in `Episodes.success` if the recording does not say whether the episode succeeded."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """N actions of E episodes, one episode after the other."""
+    """E episodes with N actions in total, stored one after the other."""
 
     actions: np.ndarray
-    """[N] unsigned integers; the smallest type that holds them, so that 50 million rows take 50 MB."""
+    """[N] in the smallest unsigned type that holds them, so that 50 million actions take 50 MB."""
     lengths: np.ndarray
-    """[E] int64, rows of each episode; they sum to N."""
+    """[E] int64, number of actions of each episode; they sum to N."""
     scores: np.ndarray
     """[E] float64, the return of each episode; NaN where unknown."""
     success: np.ndarray
@@ -29,7 +29,7 @@ class Episodes:
 
     @property
     def count(self) -> int:
-        """How many episodes."""
+        """E, the number of episodes."""
         return len(self.lengths)
 
     @property
@@ -48,16 +48,18 @@ class Episodes:
         arrays = [np.asarray(episode) for episode in episodes]
         for i, array in enumerate(arrays):
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-                found = f"{array.dtype} {array.shape}"
-                raise UserError(f"episode {i}: expected a flat sequence of integer actions, got {found}")
+                actual = f"{array.dtype} {array.shape}"
+                raise UserError(f"episode {i}: expected a flat sequence of integer actions, got {actual}")
             if array.size and array.min() < 0:
                 raise UserError(f"episode {i}: action {array.min()} is negative; actions count from 0")
             if array.size and array.max() >= MAX_ACTIONS:
-                raise UserError(f"episode {i}: action {array.max()} is beyond {MAX_ACTIONS - 1}; are these actions?")
+                raise UserError(
+                    f"episode {i}: action {array.max()} is larger than {MAX_ACTIONS - 1}; are these actions?"
+                )
         lengths = np.array([len(array) for array in arrays], np.int64)
-        typed = [array.astype(smallest_type(array), copy=False) for array in arrays]
+        small = [array.astype(np.min_scalar_type(int(array.max(initial=0))), copy=False) for array in arrays]
         return cls(
-            np.concatenate([np.zeros(0, np.uint8), *typed]),
+            np.concatenate([np.zeros(0, np.uint8), *small]),
             lengths,
             np.full(len(arrays), np.nan) if scores is None else np.asarray(scores, np.float64),
             np.full(len(arrays), UNKNOWN, np.int8) if success is None else np.asarray(success, np.int8),
@@ -68,7 +70,8 @@ class Episodes:
         """All episodes of `parts`, in order."""
         if not parts:
             return cls.of([])
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS))
+        names = ("actions", "lengths", "scores", "success")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
     def take(self, keep: np.ndarray) -> Episodes:
         """The episodes where `keep` [E] is true."""
@@ -81,14 +84,6 @@ class Episodes:
         """Every `stride`-th action of each episode, its first one included."""
         if stride == 1:
             return self
-        place = np.arange(len(self.actions)) - np.repeat(self.starts, self.lengths)
+        position = np.arange(len(self.actions)) - np.repeat(self.starts, self.lengths)
         lengths = -(-self.lengths // stride)
-        return Episodes(self.actions[place % stride == 0], lengths, self.scores, self.success)
-
-
-_FIELDS = ("actions", "lengths", "scores", "success")
-
-
-def smallest_type(actions: np.ndarray) -> np.dtype:
-    """The smallest unsigned type that holds these actions."""
-    return np.min_scalar_type(int(actions.max()) if actions.size else 0)
+        return Episodes(self.actions[position % stride == 0], lengths, self.scores, self.success)
