@@ -9,7 +9,7 @@ from vectors import assert_equal, play, stack
 
 from masp.agent.acting import Actor
 from masp.environments import make_env
-from masp.environments.gym_vector import episode_seed
+from masp.environments.base import episode_seed
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.macros.mining.names import ALE_ACTIONS

@@ -13,7 +13,7 @@ from vectors import play
 
 from masp.agent.networks import MINIGRID_CARDINALITIES
 from masp.environments import make_env
-from masp.environments.gym_vector import episode_seed
+from masp.environments.base import episode_seed
 from masp.environments.minigrid import ACTION_NAMES, MACROS, CellsWithDirection
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES, UNKNOWN_WORD, VOCABULARY, mission_plane
 from masp.environments.registry import stated_options

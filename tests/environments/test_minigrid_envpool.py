@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from vectors import assert_equal, stack
 
 from masp.environments import make_env
-from masp.environments.gym_id import maker
+from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid import CellsWithDirection, full_id
 from masp.errors import UserError
 

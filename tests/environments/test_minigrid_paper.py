@@ -6,7 +6,7 @@ from minigrid_solver import solve
 from masp.cli.main import main
 from masp.config import to_flat
 from masp.environments import make_env
-from masp.environments.gym_id import maker
+from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid import ACTION_NAMES, FORWARD, LEFT, MACROS, RIGHT, full_id
 from masp.macros.actions import ActionSet
 from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from masp.agent.acting import Actor
-from masp.environments.gym_vector import GymVector, episode_seed
+from masp.environments.base import episode_seed
+from masp.environments.gymnasium_vector import GymVector
 from masp.macros.actions import ActionSet
 from masp.macros.wrapper import MacroActionEnv
 from tape_env import TapeEnv

@@ -9,10 +9,8 @@ pytest.importorskip("stable_retro")
 
 import stable_retro as retro
 
-from masp.environments.retro import RetroGame, Setting
-from masp.environments.retro_controls import AsIntegrated, ButtonChoices
+from masp.environments.retro import ButtonChoices, IntegrationRules, RetroGame, Setting, View
 from masp.environments.retro_games import button_choices, find_game, find_states
-from masp.environments.retro_view import View
 
 GAME = find_game("retro-Airstriker")
 CHOICES = button_choices(GAME, ["LEFT", "RIGHT", "B"])
@@ -21,7 +19,7 @@ CHOICES = button_choices(GAME, ["LEFT", "RIGHT", "B"])
 def make(states=None, repeat=4, noops=0, max_steps=1000, record=False, view=None):
     states = find_states(GAME, "") if states is None else states
     setting = Setting(GAME, states, view or View(84, True), repeat, noops, max_steps)
-    return RetroGame(setting, ButtonChoices(CHOICES), AsIntegrated(), record)
+    return RetroGame(setting, ButtonChoices(CHOICES), IntegrationRules(), record)
 
 
 @pytest.fixture

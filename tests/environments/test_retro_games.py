@@ -66,7 +66,7 @@ def test_mistakes_are_named(env_id, options, message):
 def test_games_without_a_rom_say_how_to_import_it():
     missing = next(name for name in ("SuperMarioBros-Nes-v0", "Pong-Atari2600-v0") if find_game(name).rom is None)
     with pytest.raises(
-        UserError, match=rf"^{missing}: its ROM \(SHA-1 \w+\) is not there; .*python -m stable_retro.import"
+        UserError, match=rf"^{missing}: its ROM \(SHA-1 \w+\) is not installed; .*python -m stable_retro.import"
     ):
         make_env(missing)
 

@@ -206,7 +206,7 @@ def test_states_and_characters(integrations):
 @pytest.mark.skipif(find_game(GAME).rom is not None, reason="somebody has the ROM here")
 @pytest.mark.parametrize("env_id", ["street-fighter", GAME])
 def test_without_the_rom_one_line_says_how_to_get_it(env_id):
-    message = r"its ROM \(SHA-1 a5aad1d1\w{32}\) is not there; .* DIR, then python -m stable_retro.import DIR$"
+    message = r"its ROM \(SHA-1 a5aad1d1\w{32}\) is not installed; .* DIR, then python -m stable_retro.import DIR$"
     with pytest.raises(UserError, match=message):
         make_env(env_id)
 

@@ -7,7 +7,7 @@ import pytest
 
 from masp.environments import is_jax, make_env
 from masp.environments.base import Step
-from masp.environments.gym_vector import GymVector
+from masp.environments.gymnasium_vector import GymVector
 from masp.training.jax_vector import JaxVector
 from tape_env import TapeEnv
 

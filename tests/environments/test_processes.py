@@ -13,9 +13,8 @@ import pytest
 from odd_envs import Composite, Drawing, Drifting, Failing, Unmakeable
 from vectors import assert_equal, play, stack
 
-from masp.environments.gym_vector import GymVector
-from masp.environments.process_pool import ProcessError
-from masp.environments.process_vector import ProcessVector
+from masp.environments.gymnasium_vector import GymVector
+from masp.environments.processes import ProcessError, ProcessVector
 from masp.errors import UserError
 from tape_env import TapeEnv
 
@@ -140,11 +139,11 @@ def test_mistakes_and_failures_reach_the_caller(shared):
 SCRIPT = """
 import signal, sys, numpy as np
 from odd_envs import Failing
-from masp.environments import process_pool
-from masp.environments.gym_vector import GymVector
-from masp.environments.process_vector import ProcessVector
+from masp.environments import processes
+from masp.environments.gymnasium_vector import GymVector
+from masp.environments.processes import ProcessVector
 from tape_env import TapeEnv
-process_pool.SECONDS_TO_END = 0.5
+processes.SECONDS_TO_END = 0.5
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts with &
     vector = ProcessVector(Failing, 2, GymVector(TapeEnv).info)

@@ -12,8 +12,7 @@ from pad_cartridge import frames_logged, insert_cartridge, read_log
 from masp.environments.retro import RetroGame, Setting
 from masp.environments.retro_games import find_game, find_states
 from masp.environments.street_fighter import GAME, REPEAT, VIEW, Rounds
-from masp.environments.street_fighter_combos import COMPLEX, SETS, SIMPLE, combo_actions
-from masp.environments.street_fighter_moves import ADDRESSES, MOVES, Pad
+from masp.environments.street_fighter_moves import ADDRESSES, COMPLEX, MOVES, SETS, SIMPLE, Pad, combo_actions
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 

@@ -12,8 +12,7 @@ from vectors import play
 
 from masp.cli.main import main
 from masp.environments import make_env
-from masp.environments.any_gymnasium import CONTINUOUS, FAMILY, OWN_MODULES
-from masp.environments.gym_id import module_of
+from masp.environments.gymnasium_env import CONTINUOUS, OWN_MODULES, module_of, names
 from masp.errors import UserError
 
 MODULE = '''
@@ -192,7 +191,7 @@ def test_training_with_macros_from_a_file(users_dir, capsys):
 
 def test_listed_ids_can_be_made_and_left_out_ones_are_continuous():
     pytest.importorskip("Box2D")
-    listed = FAMILY.names()
+    listed = names()
     assert {"CartPole-v1", "LunarLander-v3", "Taxi-v4"} <= set(listed)
     for env_id in listed:
         assert make_env(env_id).info.actions.num_primitives >= 2

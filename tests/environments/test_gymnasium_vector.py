@@ -7,7 +7,8 @@ from gymnasium import spaces
 from vectors import assert_equal, play, stack
 
 from masp.environments import make_env
-from masp.environments.gym_vector import GymVector, episode_seed
+from masp.environments.base import episode_seed
+from masp.environments.gymnasium_vector import GymVector
 from masp.errors import UserError
 from tape_env import TapeEnv
 
