@@ -72,7 +72,8 @@ def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
     assert game is not None
     settings = make_with_options(AtariSettings, env_id, options)
     if settings.backend == "ale":
-        return make_atari(game, settings, num_envs)
+        # Stepped in turn: ale-py holds Python's global lock, so threads would not help.
+        return GymVector(lambda: AtariGame(game, settings), num_envs, describe_atari)  # type: ignore[arg-type]
     if settings.backend != "envpool":
         raise UserError(f"{env_id}: backend must be ale or envpool, got {settings.backend!r}")
     ENVPOOL.require_installed("backend=envpool")
@@ -181,8 +182,3 @@ def describe_atari(env: AtariGame) -> EnvInfo:
         frames_per_step=env.settings.repeat,
         max_episode_steps=env.settings.max_steps,
     )
-
-
-def make_atari(game: str, settings: AtariSettings, num_envs: int = 1) -> GymVector:
-    """`num_envs` environments, stepped in turn: ale-py holds Python's global lock, so threads would not help."""
-    return GymVector(lambda: AtariGame(game, settings), num_envs, describe_atari)  # type: ignore[arg-type]

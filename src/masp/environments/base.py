@@ -106,6 +106,8 @@ class HostEnv(Protocol):
 EVALUATION_BIT = 1 << 30
 """Set in all seeds of evaluation, clear in all seeds of training. Seeds have 31 bits, because some simulators keep them
 in a C int."""
+MOST_CONSECUTIVE_SEEDS = 1 << 20
+"""So many seeds after a derived seed are in the same half, for libraries that use `seed + i` for environment i."""
 
 
 def derived_seed(seed: int, purpose: Literal["training", "evaluation"]) -> int:
@@ -120,7 +122,7 @@ def episode_seed(seed: int, env: int, episode: int) -> int:
 
 def _hashed_seed(seed: int, spawn_key: tuple[int, ...], purpose_bit: int) -> int:
     bits = int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0])
-    return bits % EVALUATION_BIT | purpose_bit
+    return bits % (EVALUATION_BIT - MOST_CONSECUTIVE_SEEDS) | purpose_bit
 
 
 Option = bool | int | float | str

@@ -36,7 +36,7 @@ class GymVector:
         self.info = (describe or describe_env)(self._envs[0])
         self._envs += [make() for _ in range(num_envs - 1)]
         self._space = self._envs[0].observation_space
-        self._needs_no_flattening = self._space.shape == self.info.observation_shape
+        self._flattens = self._space.shape != self.info.observation_shape
         self._observation = np.zeros((num_envs, *self.info.observation_shape), self.info.observation_dtype)
         self._seed: int | None = None
         self._episode = np.zeros(num_envs, np.int64)
@@ -131,8 +131,9 @@ class GymVector:
         return float(reward), bool(terminated), bool(truncated and not terminated), bool(info.get("life_lost", False))
 
     def _observe(self, i: int, observation: Any) -> None:
-        if not self._needs_no_flattening:
-            observation = np.reshape(spaces.flatten(self._space, observation), self.info.observation_shape)  # type: ignore[arg-type]
+        if self._flattens:
+            flat = spaces.flatten(self._space, observation)
+            observation = np.reshape(flat, self.info.observation_shape)  # type: ignore[arg-type]
         self._observation[i] = observation
 
     def _require_reset(self) -> None:

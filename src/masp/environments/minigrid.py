@@ -10,7 +10,7 @@ and always installed, so the same command gives the same run everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -51,7 +51,7 @@ def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
     backend = options.get("backend", "minigrid")
     make_task = maker(task_id, task_options)
     if backend == "minigrid":
-        return make_minigrid(make_task, num_envs)
+        return GymVector(lambda: CellsWithDirection(make_task()), num_envs, describe_minigrid)
     if backend != "envpool":
         raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
     ENVPOOL.require_installed("backend=envpool")
@@ -101,11 +101,6 @@ class CellsWithDirection(gymnasium.ObservationWrapper):
         if self.has_mission:
             cells[..., 4] = mission_plane(observation["mission"], self._width, self._height)
         return cells
-
-
-def make_minigrid(make_task: Callable[[], gymnasium.Env], num_envs: int = 1) -> GymVector:
-    """`num_envs` environments of the package, observed as cells."""
-    return GymVector(lambda: CellsWithDirection(make_task()), num_envs, describe_minigrid)
 
 
 def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
