@@ -88,13 +88,13 @@ def draws(game, state, key):
 class Script:
     """Replaces NumPy's generator in the original and returns the draws of pgx."""
 
-    def __init__(self, game, env, drawn):
+    def __init__(self, game, env, samples):
         self._game, self._env = game, env
         if game == "seaquest":
-            enemy, diver = drawn[:3], drawn[3:]
+            enemy, diver = samples[:3], samples[3:]
             self._queue = [*(enemy if env.e_spawn_timer == 0 else ()), *(diver if env.d_spawn_timer == 0 else ())]
         else:
-            self._queue = list(drawn)
+            self._queue = list(samples)
 
     def rand(self, *_):
         value = self._queue.pop(0)
@@ -119,12 +119,12 @@ def play_random_starts(game, env, key):
     def tick(state, key):
         key_action, key_step, key_start = jax.random.split(key, 3)
         action = jax.random.randint(key_action, (), 0, 6)
-        drawn = draws(game, state, key_step)
+        samples = draws(game, state, key_step)
         after, observation, reward, over, _ = env.step(state, action, key_step)
         fresh, fields = begin(key_start)
         following = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, after)
         cars = fresh._cars if game == "freeway" else ()
-        return following, (action, drawn, observation, reward, over, fields, cars)
+        return following, (action, samples, observation, reward, over, fields, cars)
 
     fresh, fields = begin(key)
     cars = fresh._cars if game == "freeway" else ()
@@ -148,14 +148,14 @@ def shooting_submarines(env):
 @pytest.mark.parametrize("game", GAMES)
 def test_equals_the_original_step_by_step(game):
     env = make_env(f"minatar-{game}", ["sticky=0"])
-    (fields, cars), played = jax.tree.map(np.asarray, play_random_starts(game, env, jax.random.PRNGKey(1)))
+    (fields, cars), ticks = jax.tree.map(np.asarray, play_random_starts(game, env, jax.random.PRNGKey(1)))
     env = importlib.import_module(f"{original.__name__}.{game}").Env()
     put(env, fields, cars)
     episodes, total_reward, compared, diverged = 0, 0.0, 0, False
     for t in range(STEPS):
-        action, drawn, observation, reward, over, fields, cars = jax.tree.map(lambda part: part[t], played)
+        action, samples, observation, reward, over, fields, cars = jax.tree.map(lambda part: part[t], ticks)
         if not diverged:
-            env.random = Script(game, env, drawn)
+            env.random = Script(game, env, samples)
             shooting = shooting_submarines(env) if game == "seaquest" else []
             expected_reward, expected_over = env.act(int(action))
             # The known difference: this submarine shoots in the original, so the rest of the episode differs.
@@ -168,8 +168,8 @@ def test_equals_the_original_step_by_step(game):
             episodes, diverged = episodes + 1, False
             env.random = np.random
             put(env, fields, cars)
-    for drawn, mean in zip(played[1], MEANS.get(game, ()), strict=False):
-        assert abs(drawn.mean() - mean) < 4 * drawn.std() / drawn.size**0.5
+    for samples, mean in zip(ticks[1], MEANS.get(game, ()), strict=False):
+        assert abs(samples.mean() - mean) < 4 * samples.std() / samples.size**0.5
     assert compared > 0.95 * STEPS
     assert episodes > 20 and total_reward > 10
 

@@ -44,11 +44,11 @@ def aliased_actions(
     else:
         aliases = np.repeat(np.arange(len(names)), copies - 1)
     np.random.default_rng(order_seed).shuffle(aliases)
-    seen = [0] * len(names)
+    copy_numbers = [0] * len(names)
     macros = []
     for group in aliases.tolist():
-        seen[group] += 1
-        macros.append(Macro((group,), f"{names[group]}'{seen[group]}"))
+        copy_numbers[group] += 1
+        macros.append(Macro((group,), f"{names[group]}'{copy_numbers[group]}"))
     groups = np.concatenate([np.arange(len(names)), aliases])
     return ActionSet(len(names), macros, names), groups
 
