@@ -3,9 +3,9 @@
 // (`answered_version`) and refuses a library that does not fit.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
+
+#include "integers.h"
 
 namespace masp {
 
@@ -115,7 +115,7 @@ inline const void* attribute(const CallFrame* frame, const char* name) {
   return nullptr;
 }
 
-inline long whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
+inline int64_t whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
 inline float number(const CallFrame* frame, const char* name) { return *static_cast<const float*>(attribute(frame, name)); }
 
 }  // namespace masp

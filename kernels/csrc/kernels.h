@@ -7,7 +7,7 @@
 #include "linear.h"
 #include "small.h"
 #include "adam.h"
-#include "adam_back.h"
+#include "adam_vjp.h"
 #include "softmax.h"
 #include "bits.h"
 #include "patches.h"
@@ -26,5 +26,5 @@ inline void any_to_weights(const Linear& l, const float* gradient, const float* 
 
 const Kernels kKernels = {convolve,         convolve_to_kernel, convolve_to_images, torso, torso_tangent,
                           torso_to_weights, any_linear,         linear_to_inputs,   any_to_weights,
-                          adam,             adam_back,          softmax,            bits_convolve,
-                          bits_to_kernel,   cells,              cells_back};
+                          adam,             adam_vjp,          softmax,            bits_convolve,
+                          bits_to_kernel,   cells,              cells_to_weights};

@@ -7,8 +7,8 @@ namespace masp {
 namespace {
 
 // Of all axes but the last `kept`.
-long product(const Buffer* buffer, int64_t kept) {
-  long found = 1;
+int64_t product(const Buffer* buffer, int64_t kept) {
+  int64_t found = 1;
   for (int64_t d = 0; d + kept < buffer->rank; ++d) found *= buffer->dims[d];
   return found;
 }
@@ -18,11 +18,11 @@ Convolution convolution(const CallFrame* frame, const int64_t* images, const int
 }
 
 // Of calls that begin with (images, kernel and bias of every layer).
-Torso torso(const CallFrame* frame, long layers) {
+Torso torso(const CallFrame* frame, int64_t layers) {
   const int64_t* images = shape(frame, 0);
-  Torso found = {layers, {}, static_cast<const unsigned char*>(frame->arguments.at[0]->data), {}, {}};
-  long height = images[1], width = images[2];
-  for (long i = 0; i < layers; ++i) {
+  Torso found = {layers, {}, static_cast<const uint8_t*>(frame->arguments.at[0]->data), {}, {}};
+  int64_t height = images[1], width = images[2];
+  for (int64_t i = 0; i < layers; ++i) {
     const int64_t* kernel = shape(frame, 1 + 2 * i);
     const char name[] = {'s', 't', 'r', 'i', 'd', 'e', '_', static_cast<char>('0' + i), 0};
     found.layer[i] = {1, images[0], height, width, kernel[2], kernel[0], whole(frame, name), kernel[3]};
@@ -41,7 +41,7 @@ Linear through_weights(const CallFrame* frame) {
 }
 
 // Of calls whose first argument are the numbers.
-Bits planes(const CallFrame* frame, long features) {
+Bits planes(const CallFrame* frame, int64_t features) {
   const int64_t* n = shape(frame, 0);
   const int32_t dtype = frame->arguments.at[0]->dtype;
   const bool bytes = dtype == kTruth || dtype == kByte;
@@ -69,7 +69,7 @@ constexpr int64_t kMostLeaves = 256;  // as in adam.py, which sees to it that th
 
 // Of calls of (corrections, gradients, ...); says the sizes of the leaves.
 Step step(const CallFrame* frame, int64_t count, Leaf* leaves) {
-  const long lanes = product(frame->arguments.at[0], 1);
+  const int64_t lanes = product(frame->arguments.at[0], 1);
   for (int64_t i = 0; i < count && i < kMostLeaves; ++i) leaves[i].size = product(frame->arguments.at[1 + i], 0) / lanes;
   return {lanes,
           count,
@@ -90,9 +90,9 @@ using namespace masp;
 
 extern "C" {
 
-int masp_instructions() { return instructions(); }
-void masp_limit_instructions(int most) { limit_instructions(most); }
-int masp_threads() { return threads(); }
+int32_t masp_instruction_set() { return instruction_set(); }
+void masp_limit_instruction_set(int32_t highest) { limit_instruction_set(highest); }
+int32_t masp_num_threads() { return num_threads(); }
 
 // (images, kernel) -> pixels
 void* masp_convolve(CallFrame* frame) {
@@ -121,9 +121,9 @@ void* masp_convolve_to_images(CallFrame* frame) {
 // (images [B, H, W, C] bytes, kernel and bias of every layer) -> activations of all layers, or of the last one
 void* masp_torso(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const long layers = (frame->arguments.size - 1) / 2, first = layers - frame->results.size;
+  const int64_t layers = (frame->arguments.size - 1) / 2, first = layers - frame->results.size;
   float* activations[kMostLayers] = {};
-  for (long i = first; i < layers; ++i) activations[i] = result(frame, i - first);
+  for (int64_t i = first; i < layers; ++i) activations[i] = result(frame, i - first);
   kernels().torso(torso(frame, layers), activations);
   return nullptr;
 }
@@ -131,9 +131,9 @@ void* masp_torso(CallFrame* frame) {
 // (images, kernel and bias of every layer, activations, tangents of kernels and biases) -> tangent of the last activation
 void* masp_torso_tangent(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const long layers = (frame->arguments.size - 1) / 5;
+  const int64_t layers = (frame->arguments.size - 1) / 5;
   const float *activations[kMostLayers], *d_kernel[kMostLayers], *d_bias[kMostLayers];
-  for (long i = 0; i < layers; ++i) {
+  for (int64_t i = 0; i < layers; ++i) {
     activations[i] = argument(frame, 1 + 2 * layers + i);
     d_kernel[i] = argument(frame, 1 + 3 * layers + 2 * i), d_bias[i] = argument(frame, 2 + 3 * layers + 2 * i);
   }
@@ -144,10 +144,10 @@ void* masp_torso_tangent(CallFrame* frame) {
 // (images, kernel and bias of every layer, activations, gradient of the last one) -> those of kernels and biases
 void* masp_torso_to_weights(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  const long layers = (frame->arguments.size - 2) / 3;
+  const int64_t layers = (frame->arguments.size - 2) / 3;
   const float* activations[kMostLayers];
   float *d_kernel[kMostLayers], *d_bias[kMostLayers];
-  for (long i = 0; i < layers; ++i) {
+  for (int64_t i = 0; i < layers; ++i) {
     activations[i] = argument(frame, 1 + 2 * layers + i);
     d_kernel[i] = result(frame, 2 * i), d_bias[i] = result(frame, 2 * i + 1);
   }
@@ -208,9 +208,9 @@ void* masp_cells(CallFrame* frame) {
 }
 
 // (numbers, kernel, bias, weights, common, offset, values [L, B, O], their gradient) -> gradients of the five weights
-void* masp_cells_back(CallFrame* frame) {
+void* masp_cells_to_weights(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
-  kernels().cells_back(hidden(frame), argument(frame, 0), hidden_weights(frame, 1), argument(frame, 6),
+  kernels().cells_to_weights(hidden(frame), argument(frame, 0), hidden_weights(frame, 1), argument(frame, 6),
                        argument(frame, 7),
                        {result(frame, 0), result(frame, 1), result(frame, 2), result(frame, 3), result(frame, 4)});
   return nullptr;
@@ -237,14 +237,14 @@ void* masp_adam(CallFrame* frame) {
 }
 
 // (corrections [lanes..., 2], n gradients, n means, n squares, n cotangents) -> n cotangents in place
-void* masp_adam_back(CallFrame* frame) {
+void* masp_adam_vjp(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   Leaf leaves[kMostLeaves];
   const int64_t count = (frame->arguments.size - 1) / 4;
   for (int64_t i = 0; i < count && i < kMostLeaves; ++i)
     leaves[i] = {argument(frame, 1 + i), argument(frame, 1 + count + i), argument(frame, 1 + 2 * count + i),
                  result(frame, i), 0};
-  kernels().adam_back(step(frame, count, leaves));
+  kernels().adam_vjp(step(frame, count, leaves));
   return nullptr;
 }
 

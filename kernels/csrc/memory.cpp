@@ -9,7 +9,7 @@ namespace {
 constexpr int kRemembered = 4;  // as many batches as an update looks at
 
 struct Block {
-  unsigned char* data = nullptr;
+  uint8_t* data = nullptr;
   size_t size = 0, used = 0;
 
   ~Block() { std::free(data); }
@@ -18,7 +18,7 @@ struct Block {
     if (size < bytes) {
       std::free(data);
       size = (bytes + 4095) / 4096 * 4096;
-      data = static_cast<unsigned char*>(std::aligned_alloc(64, size));
+      data = static_cast<uint8_t*>(std::aligned_alloc(64, size));
     }
     used = bytes;
     return data;

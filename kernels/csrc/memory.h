@@ -1,7 +1,7 @@
 // What was found out about some numbers, until the same numbers come again.
 #pragma once
 
-#include <cstddef>
+#include "integers.h"
 
 namespace masp {
 

@@ -1,7 +1,5 @@
 // Threefry-2x32 with 20 rounds (Salmon et al. 2011), the random bits of JAX: the same bits, in one call instead of a
 // loop of small ones.
-#include <cstdint>
-
 #include "ffi.h"
 
 namespace masp {

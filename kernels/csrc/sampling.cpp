@@ -1,5 +1,4 @@
 // Drawing rows from the replay: down the sum tree, and the frames that were drawn.
-#include <cstdint>
 #include <cstring>
 
 #include "ffi.h"
@@ -11,7 +10,7 @@ namespace {
 constexpr int64_t kBranching = 32;  // as in priorities.py
 
 const int32_t* integers(const CallFrame* frame, int i) { return static_cast<int32_t*>(frame->arguments.at[i]->data); }
-unsigned char* bytes(const CallFrame* frame, int i) { return static_cast<unsigned char*>(frame->results.at[i]->data); }
+uint8_t* bytes(const CallFrame* frame, int i) { return static_cast<uint8_t*>(frame->results.at[i]->data); }
 
 constexpr int64_t kAbreast = 8;  // draws whose sums run beside each other: one by itself waits for every addition
 
@@ -35,8 +34,8 @@ void children_of(const float* const* family, float* mass, int32_t* child) {
 
 // Four frames of single bytes side by side, as Atari has them, each in the place of a byte of `mask`; where that is 0
 // there are zeros.
-void interleave(const unsigned char* const* from, uint32_t mask, int64_t count, unsigned char* to) {
-  const unsigned char *a = from[0], *b = from[1], *c = from[2], *d = from[3];
+void interleave(const uint8_t* const* from, uint32_t mask, int64_t count, uint8_t* to) {
+  const uint8_t *a = from[0], *b = from[1], *c = from[2], *d = from[3];
   uint32_t* __restrict four = reinterpret_cast<uint32_t*>(to);
   for (int64_t i = 0; i < count; ++i)
     four[i] = (a[i] | b[i] << 8 | c[i] << 16 | static_cast<uint32_t>(d[i]) << 24) & mask;
@@ -45,28 +44,28 @@ void interleave(const unsigned char* const* from, uint32_t mask, int64_t count, 
 // A ring of rows [L, T, N], each a frame of `size` bytes; what is drawn are its newest `stack` frames, newest last,
 // interleaved in pieces of a few bytes, zeros before the episode.
 struct Ring {
-  const unsigned char *frames, *age;
+  const uint8_t *frames, *age;
   int64_t ticks, envs, size, stack, piece;
 
   Ring(const CallFrame* call, int first, int64_t stack, int64_t piece) : stack(stack), piece(piece) {
-    frames = static_cast<const unsigned char*>(call->arguments.at[first]->data);
-    age = static_cast<const unsigned char*>(call->arguments.at[first + 1]->data);
+    frames = static_cast<const uint8_t*>(call->arguments.at[first]->data);
+    age = static_cast<const uint8_t*>(call->arguments.at[first + 1]->data);
     const int64_t* shape = masp::shape(call, first);
-    ticks = shape[1], envs = shape[2], size = shape[3] * whole(call, "bytes");
+    ticks = shape[1], envs = shape[2], size = shape[3] * whole(call, "item_bytes");
   }
 
   int64_t at(int64_t lane, int64_t row, int64_t env) const { return (lane * ticks + row) * envs + env; }
 
   void fetch(int64_t lane, int64_t row, int64_t env) const {
-    const unsigned char* frame = frames + at(lane, row, env) * size;
+    const uint8_t* frame = frames + at(lane, row, env) * size;
     for (int64_t i = 0; i < least_of(size, 1024); i += 64) __builtin_prefetch(frame + i);
   }
 
-  void draw(int64_t lane, int64_t row, int64_t env, unsigned char* to) const {
+  void draw(int64_t lane, int64_t row, int64_t env, uint8_t* to) const {
     const int64_t known = age[at(lane, row, env)], cells = size / piece;
     const auto frame_of = [&](int64_t back) { return frames + at(lane, (row + ticks - back) % ticks, env) * size; };
     if (stack == 4 && piece == 1) {
-      const unsigned char* from[] = {frame_of(3), frame_of(2), frame_of(1), frame_of(0)};
+      const uint8_t* from[] = {frame_of(3), frame_of(2), frame_of(1), frame_of(0)};
       uint32_t mask = 0;
       for (int64_t n = 0; n < 4; ++n) mask |= 3 - n <= known ? 255u << 8 * n : 0u;
       interleave(from, mask, cells, to);
@@ -78,7 +77,7 @@ struct Ring {
     }
     for (int64_t s = 0; s < stack; ++s, to += piece) {
       const int64_t back = stack - 1 - s;
-      const unsigned char* from = frame_of(back);
+      const uint8_t* from = frame_of(back);
       for (int64_t cell = 0; cell < cells; ++cell, from += piece) {
         if (back <= known) std::memcpy(to + cell * stack * piece, from, piece);
         else std::memset(to + cell * stack * piece, 0, piece);
@@ -98,7 +97,7 @@ using namespace masp;
 extern "C" {
 
 // (mass [L, B], levels [L, n] of the tree from the leaves up) -> leaf [L, B] int32
-void* masp_find(CallFrame* frame) {
+void* masp_find_leaves(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   const int64_t lanes = shape(frame, 0)[0], batch = shape(frame, 0)[1];
   int32_t* leaf = static_cast<int32_t*>(frame->results.at[0]->data);
@@ -120,12 +119,12 @@ void* masp_find(CallFrame* frame) {
 }
 
 // (observations [L, T, N, D], age [L, T, N] bytes, row and env [L, B]) -> [L, B, D / channels, stack, channels] frames
-void* masp_stacked(CallFrame* frame) {
+void* masp_stack_frames(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   const int64_t* out = result_shape(frame, 0);
-  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "bytes"));
+  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "item_bytes"));
   const auto *row = integers(frame, 2), *env = integers(frame, 3);
-  unsigned char* to = bytes(frame, 0);
+  uint8_t* to = bytes(frame, 0);
   for (int64_t i = 0; i < out[0] * out[1]; ++i)
     ring.draw(i / out[1], row[i], env[i], to + i * ring.stack * ring.size);
   return nullptr;
@@ -133,11 +132,11 @@ void* masp_stacked(CallFrame* frame) {
 
 // (observations [L, T, N, D], age bytes, action, reward, discount, span [L, T, N], leaf [L, B]) -> frames of the row of
 // each leaf and of the row its window ends at, [L, B, D / channels, stack, channels] both; its action, reward, discount
-void* masp_drawn(CallFrame* frame) {
+void* masp_gather_windows(CallFrame* frame) {
   if (answered_version(frame)) return nullptr;
   const int64_t* out = result_shape(frame, 0);
   const int64_t batch = out[1], count = out[0] * batch;
-  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "bytes"));
+  const Ring ring(frame, 0, out[3], out[4] * whole(frame, "item_bytes"));
   const int32_t *span = integers(frame, 5), *leaf = integers(frame, 6);
   const auto row = [&](int64_t i) { return leaf[i] / ring.envs; };
   const auto env = [&](int64_t i) { return leaf[i] % ring.envs; };

@@ -22,41 +22,41 @@ inline Vector exponential(Vector x) {
 
 // probabilities [rows, atoms] and values [rows] of logits [rows, atoms] on supports [lanes, atoms], each for its share
 // of the rows.
-inline void softmax(long lanes, long rows, long atoms, const float* logits, const float* support, float* probabilities,
+inline void softmax(int64_t lanes, int64_t rows, int64_t atoms, const float* logits, const float* support, float* probabilities,
                     float* values) {
-  const long vectors = (atoms + kWidth - 1) / kWidth, wide = vectors * kWidth;
-  const long per_chunk = kSmallest / 16 / wide + 1, chunks = (rows + per_chunk - 1) / per_chunk;
+  const int64_t vectors = (atoms + kWidth - 1) / kWidth, wide = vectors * kWidth;
+  const int64_t per_chunk = kSmallest / 16 / wide + 1, chunks = (rows + per_chunk - 1) / per_chunk;
   float* padded = scratch(kPacked, lanes * wide);
-  for (long lane = 0; lane < lanes; ++lane)
-    for (long n = 0; n < wide; ++n) padded[lane * wide + n] = n < atoms ? support[lane * atoms + n] : 0.0f;
-  each(chunks, [=](long chunk) {
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    for (int64_t n = 0; n < wide; ++n) padded[lane * wide + n] = n < atoms ? support[lane * atoms + n] : 0.0f;
+  each(chunks, [=](int64_t chunk) {
     float* row = scratch(kTile, wide);
-    for (long n = atoms; n < wide; ++n) row[n] = -__builtin_inff();
-    const long last = least((chunk + 1) * per_chunk, rows);
-    for (long r = chunk * per_chunk; r < last; ++r) {
+    for (int64_t n = atoms; n < wide; ++n) row[n] = -__builtin_inff();
+    const int64_t last = least((chunk + 1) * per_chunk, rows);
+    for (int64_t r = chunk * per_chunk; r < last; ++r) {
       const float* from = logits + r * atoms;
       float* to = probabilities + r * atoms;
       const float* places = padded + r / (rows / lanes) * wide;
-      for (long n = 0; n < atoms; ++n) row[n] = from[n];
+      for (int64_t n = 0; n < atoms; ++n) row[n] = from[n];
       Vector most = load(row);
-      for (long v = 1; v < vectors; ++v) {
+      for (int64_t v = 1; v < vectors; ++v) {
         const Vector x = load(row + v * kWidth);
         most = x > most ? x : most;
       }
       float highest = most[0];
-      for (long n = 1; n < kWidth; ++n) highest = most[n] > highest ? most[n] : highest;
+      for (int64_t n = 1; n < kWidth; ++n) highest = most[n] > highest ? most[n] : highest;
       Vector total = {}, weighted = {};
-      for (long v = 0; v < vectors; ++v) {
+      for (int64_t v = 0; v < vectors; ++v) {
         const Vector e = exponential(load(row + v * kWidth) - highest);
         total += e;
         weighted += e * load(places + v * kWidth);
         store(row + v * kWidth, e);
       }
       float sum = 0.0f, value = 0.0f;
-      for (long n = 0; n < kWidth; ++n) sum += total[n], value += weighted[n];
-      for (long n = 0; n < atoms; ++n) to[n] = row[n] / sum;
+      for (int64_t n = 0; n < kWidth; ++n) sum += total[n], value += weighted[n];
+      for (int64_t n = 0; n < atoms; ++n) to[n] = row[n] / sum;
       values[r] = value / sum;
-      for (long n = atoms; n < wide; ++n) row[n] = -__builtin_inff();
+      for (int64_t n = atoms; n < wide; ++n) row[n] = -__builtin_inff();
     }
   });
 }

@@ -1,33 +1,33 @@
 // What a gradient at the end of a torso gives for its kernels and biases. Images are taken in fixed groups, each with sums
 // of its own, which are added in order at the end.
 
-constexpr long kGroup = 4;  // images
+constexpr int64_t kGroup = 4;  // images
 
 // M rows that lie side by side: to [M, panel] = (or +=) the sum over all pixels of some images of a[m] times their row of
 // the gradient [.., F].
-template <long M, long N>
-inline void outer_rows(const Convolution& c, long images, const float* x, const float* gradient, float* to, bool add) {
-  const long F = c.features, across = c.stride * c.channels, down = c.stride * c.width * c.channels;
+template <int64_t M, int64_t N>
+inline void outer_rows(const Convolution& c, int64_t images, const float* x, const float* gradient, float* to, bool add) {
+  const int64_t F = c.features, across = c.stride * c.channels, down = c.stride * c.width * c.channels;
   Vector sum[M][N];
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * F + n * kWidth) : Vector{};
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * F + n * kWidth) : Vector{};
   const float* g = gradient;
-  for (long image = 0; image < images; ++image)
-    for (long y = 0; y < c.out_height(); ++y) {
+  for (int64_t image = 0; image < images; ++image)
+    for (int64_t y = 0; y < c.out_height(); ++y) {
       const float* a = x + image * c.image() + y * down;
-      for (long i = 0; i < c.out_width(); ++i, a += across, g += F) {
+      for (int64_t i = 0; i < c.out_width(); ++i, a += across, g += F) {
         Vector column[N];
-        for (long n = 0; n < N; ++n) column[n] = load(g + n * kWidth);
-        for (long m = 0; m < M; ++m)
-          for (long n = 0; n < N; ++n) sum[m][n] += a[m] * column[n];
+        for (int64_t n = 0; n < N; ++n) column[n] = load(g + n * kWidth);
+        for (int64_t m = 0; m < M; ++m)
+          for (int64_t n = 0; n < N; ++n) sum[m][n] += a[m] * column[n];
       }
     }
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) store(to + m * F + n * kWidth, sum[m][n]);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) store(to + m * F + n * kWidth, sum[m][n]);
 }
 
-template <long M>
-inline void outer_some(long count, const Convolution& c, long images, const float* x, const float* g, float* to,
+template <int64_t M>
+inline void outer_some(int64_t count, const Convolution& c, int64_t images, const float* x, const float* g, float* to,
                        bool add) {
   if constexpr (M > 1) {
     if (count < M) return outer_some<M - 1>(count, c, images, x, g, to, add);
@@ -36,36 +36,36 @@ inline void outer_some(long count, const Convolution& c, long images, const floa
 }
 
 // kernel [k, k, C, F] = (or +=) patches of some images times their gradient [.., F].
-inline void images_to_kernel(const Convolution& c, long images, const float* x, const float* gradient, float* kernel,
+inline void images_to_kernel(const Convolution& c, int64_t images, const float* x, const float* gradient, float* kernel,
                              bool add) {
-  const long F = c.features, run = c.run();
-  for (long row = 0; row < c.size; ++row)
-    for (long first = 0; first < run; first += kRows)
-      for (long f = 0; f < F; f += kPanel)
+  const int64_t F = c.features, run = c.run();
+  for (int64_t row = 0; row < c.size; ++row)
+    for (int64_t first = 0; first < run; first += kRows)
+      for (int64_t f = 0; f < F; f += kPanel)
         outer_some<kRows>(least(kRows, run - first), c, images, x + row * c.width * c.channels + first, gradient + f,
                           kernel + (row * run + first) * F + f, add);
 }
 
-template <long M>
+template <int64_t M>
 inline void send_rows(const Left& left, Right right, float* const* to) {
   Vector sum[M][2];
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < 2; ++n) sum[m][n] = load(to[m] + n * kWidth);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < 2; ++n) sum[m][n] = load(to[m] + n * kWidth);
   const float* b = right.data;
-  for (long r = 0; r < left.run; ++r, b += kPanel) {
+  for (int64_t r = 0; r < left.run; ++r, b += kPanel) {
     const Vector first = load(b), second = load(b + kWidth);
-    for (long m = 0; m < M; ++m) {
+    for (int64_t m = 0; m < M; ++m) {
       const float x = left.rows[m][r];
       sum[m][0] += x * first;
       sum[m][1] += x * second;
     }
   }
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < 2; ++n) store(to[m] + n * kWidth, sum[m][n]);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < 2; ++n) store(to[m] + n * kWidth, sum[m][n]);
 }
 
-template <long M>
-inline void send_some(long count, const Left& left, Right right, float* const* to) {
+template <int64_t M>
+inline void send_some(int64_t count, const Left& left, Right right, float* const* to) {
   if constexpr (M > 1) {
     if (count < M) return send_some<M - 1>(count, left, right, to);
   }
@@ -75,65 +75,65 @@ inline void send_some(long count, const Left& left, Right right, float* const* t
 // image += what every pixel of gradient [pixels, F] sends back to its patch. `packed` as by `pack_kernel`. A panel lies
 // within one cell of the patch, so no two pixels send it to the same place.
 inline void pixels_to_image(const Convolution& c, const float* gradient, const float* packed, float* image) {
-  const long F = c.features, pixels = c.pixels(), across = c.run() / kPanel;
+  const int64_t F = c.features, pixels = c.pixels(), across = c.run() / kPanel;
   Left left = {{}, 1, 0, F, 1};
-  long starts[kRows];
+  int64_t starts[kRows];
   float* to[kRows];
-  for (long pixel = 0; pixel < pixels; pixel += kRows) {
-    const long count = least(kRows, pixels - pixel);
+  for (int64_t pixel = 0; pixel < pixels; pixel += kRows) {
+    const int64_t count = least(kRows, pixels - pixel);
     c.patches(pixel, count, starts);
-    for (long m = 0; m < count; ++m) left.rows[m] = gradient + (pixel + m) * F;
-    for (long i = 0; i < c.size * across; ++i) {
-      const long place = i / across * c.width * c.channels + i % across * kPanel;
-      for (long m = 0; m < count; ++m) to[m] = image + starts[m] + place;
+    for (int64_t m = 0; m < count; ++m) left.rows[m] = gradient + (pixel + m) * F;
+    for (int64_t i = 0; i < c.size * across; ++i) {
+      const int64_t place = i / across * c.width * c.channels + i % across * kPanel;
+      for (int64_t m = 0; m < count; ++m) to[m] = image + starts[m] + place;
       send_some<kRows>(count, left, {packed + i * F * kPanel, kPanel}, to);
     }
   }
 }
 
 // Panel i of [k * k * C / panel, F, panel] of a kernel [k, k, C, F].
-inline void pack_kernel(const Convolution& c, const float* kernel, long i, float* packed) {
-  const long F = c.features;
-  for (long f = 0; f < F; f += kWidth)
-    for (long n = 0; n < kPanel; n += kWidth)
+inline void pack_kernel(const Convolution& c, const float* kernel, int64_t i, float* packed) {
+  const int64_t F = c.features;
+  for (int64_t f = 0; f < F; f += kWidth)
+    for (int64_t n = 0; n < kPanel; n += kWidth)
       transpose_square(kernel + (i * kPanel + n) * F + f, F, packed + (i * F + f) * kPanel + n, kPanel);
 }
 
 inline void torso_to_weights(const Torso& t, const float* const* activations, const float* gradient,
                              float* const* d_kernel, float* const* d_bias) {
-  const long groups = (t.batch() + kGroup - 1) / kGroup, last = t.layers - 1;
-  long weights = 0, packs = 0;
-  for (long i = 0; i < t.layers; ++i) {
+  const int64_t groups = (t.batch() + kGroup - 1) / kGroup, last = t.layers - 1;
+  int64_t weights = 0, packs = 0;
+  for (int64_t i = 0; i < t.layers; ++i) {
     weights += (t.layer[i].depth() + 1) * t.layer[i].features;
     if (i > 0) packs += t.layer[i].depth() / kPanel;
   }
   float* packed[kMostLayers];
   float* sums = scratch(kPacked, groups * weights + weights);
   packed[0] = sums + groups * weights;
-  for (long i = 1; i < t.layers; ++i)
+  for (int64_t i = 1; i < t.layers; ++i)
     packed[i] = packed[i - 1] + (i > 1 ? t.layer[i - 1].depth() * t.layer[i - 1].features : 0);
   float* const* const to = packed;
-  each(packs, [=, &t](long panel) {
-    long i = 1;
+  each(packs, [=, &t](int64_t panel) {
+    int64_t i = 1;
     while (panel >= t.layer[i].depth() / kPanel) panel -= t.layer[i++].depth() / kPanel;
     pack_kernel(t.layer[i], t.kernel[i], panel, to[i]);
   });
-  each(groups, [=, &t](long group) {
-    const long begin = group * kGroup, images = least(kGroup, t.batch() - begin);
+  each(groups, [=, &t](int64_t group) {
+    const int64_t begin = group * kGroup, images = least(kGroup, t.batch() - begin);
     float* room = scratch(kTile, t.layer[0].image() + kGroup * t.room());
     float* sent = room + t.layer[0].image();  // the gradient of the activation of a layer
     float* sum = sums + group * weights;
     where_positive(activations[last] + begin * t.layer[last].made(), gradient + begin * t.layer[last].made(),
                    images * t.layer[last].made(), sent);
-    for (long i = last; i >= 0; --i) {
+    for (int64_t i = last; i >= 0; --i) {
       const Convolution& c = t.layer[i];
-      const long F = c.features;
-      for (long f = 0; f < F; ++f) sum[f] = 0.0f;
-      for (long p = 0; p < images * c.pixels(); ++p)
-        for (long f = 0; f < F; f += kWidth) store(sum + f, load(sum + f) + load(sent + p * F + f));
+      const int64_t F = c.features;
+      for (int64_t f = 0; f < F; ++f) sum[f] = 0.0f;
+      for (int64_t p = 0; p < images * c.pixels(); ++p)
+        for (int64_t f = 0; f < F; f += kWidth) store(sum + f, load(sum + f) + load(sent + p * F + f));
       sum += F;
       if (i == 0) {
-        for (long b = 0; b < images; ++b) {
+        for (int64_t b = 0; b < images; ++b) {
           bytes_to_numbers(t.images + (begin + b) * c.image(), c.image(), room);
           images_to_kernel(c, 1, room, sent + b * c.made(), sum, b > 0);
         }
@@ -143,24 +143,24 @@ inline void torso_to_weights(const Torso& t, const float* const* activations, co
       images_to_kernel(c, images, before, sent, sum, false);
       sum += c.depth() * F;
       float* onwards = sent + images * c.made();
-      for (long n = 0; n < images * c.image(); ++n) onwards[n] = 0.0f;
-      for (long b = 0; b < images; ++b) pixels_to_image(c, sent + b * c.made(), to[i], onwards + b * c.image());
+      for (int64_t n = 0; n < images * c.image(); ++n) onwards[n] = 0.0f;
+      for (int64_t b = 0; b < images; ++b) pixels_to_image(c, sent + b * c.made(), to[i], onwards + b * c.image());
       where_positive(before, onwards, images * c.image(), onwards);
       sent = onwards;
     }
   });
   // The sums of a group lie as they were made: the last layer first, its bias before its kernel.
-  constexpr long kPart = 4096;
-  each((weights + kPart - 1) / kPart, [=, &t](long part) {
-    long at = 0;
-    for (long i = last; i >= 0; --i)
-      for (long kind = 0; kind < 2; ++kind) {
-        const long size = t.layer[i].features * (kind == 0 ? 1 : t.layer[i].depth());
+  constexpr int64_t kPart = 4096;
+  each((weights + kPart - 1) / kPart, [=, &t](int64_t part) {
+    int64_t at = 0;
+    for (int64_t i = last; i >= 0; --i)
+      for (int64_t kind = 0; kind < 2; ++kind) {
+        const int64_t size = t.layer[i].features * (kind == 0 ? 1 : t.layer[i].depth());
         float* out = kind == 0 ? d_bias[i] : d_kernel[i];
-        const long first = part * kPart - at > 0 ? part * kPart - at : 0, end = least((part + 1) * kPart - at, size);
-        for (long n = first; n < end; ++n) {
+        const int64_t first = part * kPart - at > 0 ? part * kPart - at : 0, end = least((part + 1) * kPart - at, size);
+        for (int64_t n = first; n < end; ++n) {
           float total = sums[at + n];
-          for (long group = 1; group < groups; ++group) total += sums[group * weights + at + n];
+          for (int64_t group = 1; group < groups; ++group) total += sums[group * weights + at + n];
           out[n] = total;
         }
         at += size;

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from masp import ops
 from masp.agent import nstep, replay
 from masp.agent.nstep import WindowState
 from masp.agent.replay import ReplayState
@@ -73,7 +74,7 @@ class Actor:
 
     def inputs(self, state: ActorState) -> Array:
         """[N, ...] what the network sees."""
-        return replay.join_stack(state.frames)
+        return ops.frames_to_channels(state.frames)
 
     def choices(self, values: Array) -> Array:
         """[N, ...] of the values [N, A], those of the actions that a decision that is not random chooses from."""

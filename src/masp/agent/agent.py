@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp import ops
 from masp.agent import credit as intra_option
 from masp.agent import replay
 from masp.agent.acting import Actor, ActorState, Episodes
@@ -22,7 +23,6 @@ from masp.errors import UserError
 from masp.macros import execution
 from masp.macros.actions import ActionSet
 from masp.macros.mining.settings import MiningSettings
-from masp.ops.ordering import after
 from masp.similarity import matrix as sim
 from masp.training import journal
 from masp.training.journal import Journal
@@ -30,10 +30,6 @@ from masp.training.lanes import Start, start_of
 
 SHOWN_STATES = 64
 """States whose values are looked at for a row of the metrics."""
-MOST_AHEAD = 512
-"""Transitions that are drawn before the updates that learn from them."""
-MOST_OUTPUTS_AHEAD = 1 << 22
-"""Outputs of the target network that are kept for them: 16 MB."""
 
 
 class Keys(NamedTuple):
@@ -124,7 +120,6 @@ class Agent:
             dueling=c.agent.dueling,
             noisy=c.agent.noisy,
             embedding=c.similarity.embedding,
-            half_precision=c.agent.half_precision,
         )
         return Learner(network, c.agent, c.similarity, self.actions.num_primitives)
 
@@ -237,56 +232,20 @@ class Agent:
         count = self.config.updates_per_iteration
         # All at once, because each draw by itself is several operations, however small.
         keys = jax.vmap(keys_of)(state.learner.updates + jnp.arange(count))
-        ahead = self._updates_ahead
-        if ahead == 1:
-            return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
-        blocks = keys.reshape(count // ahead, ahead, *keys.shape[1:])
-        return jax.lax.fori_loop(0, len(blocks), lambda i, state: self._learn_ahead(state, blocks[i]), state)
+        return jax.lax.fori_loop(0, count, lambda i, state: self._update(state, keys[i]), state)
 
-    @property
-    def _updates_ahead(self) -> int:
-        """How many updates may know their samples and targets before the first: a part of those of an iteration."""
-        a, count = self.config.agent, self.config.updates_per_iteration
-        if a.prioritised or not self.learner.targets_stay:
-            return 1
-        outputs = len(self.actions) * a.num_atoms
-        most = max(1, min(MOST_AHEAD, MOST_OUTPUTS_AHEAD // outputs) // a.batch_size)
-        return max(n for n in range(1, count + 1) if count % n == 0 and n <= most)
-
-    def _learn_ahead(self, state: AgentState, keys: Array) -> AgentState:
-        """The same updates where none changes what the next one samples: all samples are drawn at once, and the target
-        network sees them in one pass, and again when it was replaced in between."""
-        a = self.config.agent
-        samples = replay.sample_each(state.memory, keys[:, 0], a.batch_size, self.info.observation_shape, a.stack)
-        s_t = samples.transition.s_t
-
-        def targets(learner: LearnerState) -> Array:
-            outputs = self.learner.target_outputs(learner, s_t.reshape(-1, *s_t.shape[2:]))
-            return outputs.reshape(*s_t.shape[:2], *outputs.shape[1:])
-
-        def update(i: Array, both: tuple[AgentState, Array]) -> tuple[AgentState, Array]:
-            state, target_t = both
-            state = self._update(state, keys[i], jax.tree.map(lambda column: column[i], samples), target_t[i])
-            replaced = self.learner.has_new_target(state.learner) & (i + 1 < len(keys))
-            return state, jax.lax.cond(replaced, lambda: targets(state.learner), lambda: target_t)
-
-        return jax.lax.fori_loop(0, len(keys), update, (state, targets(state.learner)))[0]
-
-    def _update(
-        self, state: AgentState, keys: Array, sample: Sample | None = None, target_t: Array | None = None
-    ) -> AgentState:
-        """Sample, learn, reprioritise; `sample` and its `target_t`, where they are known."""
+    def _update(self, state: AgentState, keys: Array) -> AgentState:
+        """Sample, learn, reprioritise."""
         key_sample, key_held_out, key_update, *key_inside = keys
-        if sample is None:
-            sample = self._sample(state, key_sample)
+        sample = self._sample(state, key_sample)
         inside = self._inside(state, sample, key_inside[0]) if key_inside else None
         learner, losses, metrics = self.learner.update(
-            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside, target_t
+            state.learner, sample, key_update, lambda: self._sample(state, key_held_out), inside
         )
         memory = state.memory
         if self.config.agent.prioritised:
             exponent = self.config.agent.priority_exponent
-            memory = replay.reprioritise(memory, sample.leaf, after(metrics, losses), exponent)
+            memory = replay.reprioritise(memory, sample.leaf, ops.after(metrics, losses), exponent)
         tally = state.tally._replace(
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),

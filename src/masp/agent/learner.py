@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from masp import ops
 from masp.agent import losses
 from masp.agent.networks import Noise, QNetwork, draw_noise
-from masp.agent.optimiser import descend, to_differentiate
 from masp.agent.replay import Sample
 from masp.config import AgentConfig, SimilarityConfig
 from masp.similarity import matrix as sim
 from masp.similarity import outcomes
 from masp.similarity.features import flat_features
-from masp.similarity.metagradient import InnerStep, Params, adam, meta_gradient, traced_meta_gradient
+from masp.similarity.metagradient import InnerStep, Params, meta_gradient, traced_meta_gradient
 
 
 class Hyper(NamedTuple):
@@ -72,8 +72,8 @@ class Learner:
         return jnp.linspace(self.agent.v_min, self.agent.v_max, self.agent.num_atoms)
 
     @property
-    def optimiser(self) -> optax.GradientTransformation:
-        return adam(self.agent.learning_rate, self.agent.adam_eps, self.agent.max_gradient_norm)
+    def optimiser(self) -> ops.Adam:
+        return ops.Adam(self.agent.learning_rate, self.agent.adam_eps, self.agent.max_gradient_norm)
 
     @property
     def meta_optimiser(self) -> optax.GradientTransformation:
@@ -126,30 +126,17 @@ class Learner:
         return draw_noise(key, state.noise_template, passes) if self.agent.noisy else [None] * passes
 
     def outputs(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
-        """[B, A, atoms] network outputs; without noise the noisy layers use their means.
-
-        With half precision the products are bfloat16, as accelerators are quick at; parameters, their gradients and
-        optimiser, and everything from the outputs on stay as they are.
-        """
-        wide = jax.tree.leaves(params)[0].dtype
-        if self.agent.half_precision:
-            params, noise = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), (params, noise))
+        """[B, A, atoms] network outputs; without noise the noisy layers use their means."""
         variables = {"params": params} if noise is None else {"params": params, "noise": noise}
-        return self.network.apply(variables, observations, similarity).astype(wide)  # type: ignore[union-attr]
+        return self.network.apply(variables, observations, similarity)  # type: ignore[return-value]
 
     def values(self, params: Params, observations: Array, similarity: Array, noise: Noise) -> Array:
         """[B, A] expected values."""
-        return losses.expected_values(self.outputs(params, observations, similarity, noise), self.support)
+        return ops.expected_values(self.outputs(params, observations, similarity, noise), self.support)
 
     def penalty(self, q: Array, similarity: Array, weight: Array) -> Array:
         """[] eq. (2): weight times the mean penalty of values [B, A]."""
         return weight * sim.batch_penalty(q, similarity, self.similarity.penalty_form)
-
-    @property
-    def targets_stay(self) -> bool:
-        """Whether the target network says the same of a state at every update until it is replaced."""
-        moving = self.similarity.learns or self.similarity.from_outcomes
-        return not self.agent.noisy and not (self.similarity.embedding and moving)
 
     def target_outputs(self, state: LearnerState, observations: Array, noise: Noise = None) -> Array:
         """[B, A, atoms] of the target network."""
@@ -161,20 +148,18 @@ class Learner:
         state: LearnerState,
         sample: Sample,
         noise: Sequence[Noise],
-        target_t: Array | None = None,
     ) -> Array:
         """[B] TD losses of online `outputs` [B, A, atoms] at s_tm1, the only ones to receive gradient.
 
         `state.params` choose the next action (double Q), the target network values it; `noise` is for the online and
-        the target network. `target_t`: the outputs of that at s_t, where they are known.
+        the target network.
         """
         batch = sample.transition
-        if target_t is None:
-            target_t = self.target_outputs(state, batch.s_t, noise[1])
+        target_t = self.target_outputs(state, batch.s_t, noise[1])
         if self.agent.double:
             selector_t = self.values(state.params, batch.s_t, state.similarity, noise[0])
         else:
-            selector_t = losses.expected_values(target_t, self.support)
+            selector_t = ops.expected_values(target_t, self.support)
         if self.agent.macros_for == "exploring" and self.num_primitives:
             # Deciding at every step is never worse than a macro: with right values the best of all is a primitive.
             selector_t = selector_t.at[:, self.num_primitives :].set(-jnp.inf)
@@ -197,23 +182,21 @@ class Learner:
         key: Array,
         draw_held_out: Callable[[], Sample],
         inside: Sample | None = None,
-        target_t: Array | None = None,
     ) -> tuple[LearnerState, Array, Metrics]:
         """One gradient step on TD loss + penalty, then the similarity's; also the [B] losses for the priorities.
 
         `draw_held_out` is called under tracing where `held_out` is `separate` and a meta-update may be due.
         `inside` are transitions from inside the sample's windows (`intra_option`); their TD loss is added to its own.
-        `target_t`: `target_outputs` at the sample's s_t, where they are known.
         """
         # Both passes of the online network have one noise sample. Two more are for held-out data of its own.
         noise = self.noise(state, key, 4 if self.similarity.learns and self.similarity.held_out == "separate" else 2)
         seen = state.similarity  # what the network sees in this update, even where a meta-update comes in between
         states = sample.transition.s_tm1
         outputs, pull_back = jax.vjp(lambda p: self.outputs(p, states, state.similarity, noise[0]), state.params)
-        q, pull_back_values = jax.vjp(lambda outputs: losses.expected_values(outputs, self.support), outputs)
+        q, pull_back_values = jax.vjp(lambda outputs: ops.expected_values(outputs, self.support), outputs)
 
         def td_objective(outputs: Array) -> tuple[Array, Array]:
-            per_transition = self.td_losses(outputs, state, sample, noise[:2], target_t)
+            per_transition = self.td_losses(outputs, state, sample, noise[:2])
             return jnp.mean(sample.weight * per_transition), per_transition
 
         (td, per_transition), td_cotangent = jax.value_and_grad(td_objective, has_aux=True)(outputs)
@@ -247,10 +230,7 @@ class Learner:
             state = self._keep(state, step, next_look=state.updates + 1)
             # Adam then writes in place. Otherwise XLA copied what is kept at every update, not once per meta-update.
             kept = state.recent.context.reshape(-1)[0]
-        a = self.agent
-        params, opt_state, norm = descend(
-            a.learning_rate, a.adam_eps, a.max_gradient_norm, gradient, state.opt_state, state.params, kept
-        )
+        params, opt_state, norm = self.optimiser.step(gradient, state.opt_state, state.params, after=kept)
         state = state._replace(params=params, opt_state=opt_state, updates=state.updates + 1)
 
         if self.similarity.learns and self.similarity.held_out == "separate":
@@ -291,7 +271,7 @@ class Learner:
         self, state: LearnerState, steps: InnerStep, held_out_gradient: Callable[[], Params]
     ) -> tuple[LearnerState, Array]:
         """The similarity after one meta-step, where one is due; and the norm of its gradient."""
-        a, period = self.agent, self.similarity.meta_period_updates
+        period = self.similarity.meta_period_updates
         due = (state.updates % period == 0) & (state.updates >= self.similarity.trace_length)
 
         def step() -> tuple[Array, optax.OptState, Array]:
@@ -299,11 +279,11 @@ class Learner:
 
             def through(inner: InnerStep) -> Array:
                 return meta_gradient(
-                    lambda params, inner: losses.expected_values(
-                        self.outputs(params, inner.observations, inner.context, inner.noise), self.support, pushed=True
+                    lambda params, inner: ops.expected_values(
+                        self.outputs(params, inner.observations, inner.context, inner.noise), self.support, forward_mode=True
                     ),
                     lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
-                    to_differentiate(a.learning_rate, a.adam_eps, a.max_gradient_norm),
+                    self.optimiser.transformation,
                     inner,
                     g,
                 )

@@ -4,34 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import rlax
 from jax import Array
-from masp_kernels import library as native
-from masp_kernels import softmax as native_softmax
 
-
-def expected_values(outputs: Array, support: Array, pushed: bool = False) -> Array:
-    """[..., A] values from network outputs [..., A, atoms]; a single atom is the value itself.
-
-    `pushed`: their change along a direction is asked for, rather than their gradient; the same numbers, quicker.
-    """
-    if support.shape[0] == 1:
-        return outputs[..., 0]
-    if native.usable(outputs, support):
-        by = native_softmax.expected_values_pushed if pushed else native_softmax.expected_values
-        return by(outputs, support)
-    return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
-
-
-FEW = 64
-"""Actions up to which XLA is quicker to look at all than to gather one and to scatter its gradient."""
-
-
-def _chosen(values: Array, action: Array) -> Array:
-    """[] the value [A] of an action."""
-    if len(values) > FEW:
-        return values[action]
-    return jnp.sum(jnp.where(jnp.arange(len(values)) == action, values, 0))
+FEW_ACTIONS = 64
+"""Up to this many actions, XLA is faster with a masked sum than with a gather, whose gradient is a scatter."""
 
 
 def td_loss(
@@ -51,10 +27,35 @@ def td_loss(
       selector_t: [A] values that choose the action at s_t: the online network's (double Q) or the target's own.
       support: [atoms] values of the atoms; one atom means scalar values and Huber's loss.
     """
+    a_t = jnp.argmax(selector_t)
     if support.shape[0] == 1:
-        q_t = jax.lax.stop_gradient(_chosen(target_outputs_t[:, 0], jnp.argmax(selector_t)))
-        td = r_t + discount_t * q_t - _chosen(outputs_tm1[:, 0], a_tm1)
-        return rlax.huber_loss(td, 1.0)
-    return rlax.categorical_double_q_learning(
-        support, outputs_tm1, a_tm1, r_t, discount_t, support, target_outputs_t, selector_t, stop_target_gradients=True
-    )
+        q_t = jax.lax.stop_gradient(_value_of(target_outputs_t[:, 0], a_t))
+        return huber(r_t + discount_t * q_t - _value_of(outputs_tm1[:, 0], a_tm1))
+    p_t = jax.nn.softmax(target_outputs_t[a_t])
+    target = jax.lax.stop_gradient(project(r_t + discount_t * support, p_t, support))
+    return -jnp.sum(target * jax.nn.log_softmax(outputs_tm1[a_tm1]))
+
+
+def huber(x: Array) -> Array:
+    """[] x^2 / 2 for |x| <= 1, |x| - 1/2 beyond."""
+    quadratic = jnp.minimum(jnp.abs(x), 1.0)
+    return 0.5 * quadratic**2 + (jnp.abs(x) - quadratic)
+
+
+def project(atoms: Array, probabilities: Array, support: Array) -> Array:
+    """[K] probabilities on `support` [K] with the mean of `probabilities` [M] on `atoms` [M] (Bellemare et al. 2017).
+
+    Every atom is clipped to the support, and its probability divided between the two nearest support points in
+    proportion to how near they are. `support` is evenly spaced and increasing.
+    """
+    spacing = (support[-1] - support[0]) / (len(support) - 1)
+    clipped = jnp.clip(atoms, support[0], support[-1])
+    share = jnp.clip(1.0 - jnp.abs(clipped[None, :] - support[:, None]) / spacing, 0.0, 1.0)  # [K, M]
+    return jnp.sum(share * probabilities, axis=1)
+
+
+def _value_of(values: Array, action: Array) -> Array:
+    """[] the value of one action of [A]."""
+    if len(values) > FEW_ACTIONS:
+        return values[action]
+    return jnp.sum(jnp.where(jnp.arange(len(values)) == action, values, 0))

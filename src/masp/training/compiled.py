@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp import ops
 from masp.agent.agent import Agent, AgentState, Keys, Report, empty_tally, report, seed_axes
 from masp.config import TrainConfig
 from masp.environments.base import JaxEnv, Step
-from masp.ops.ordering import after
 from masp.training import evaluation
 from masp.training.evaluation import Played, Policy
 from masp.training.lanes import Start
@@ -81,13 +81,13 @@ class CompiledLoop:
         agent, primitives = self.agent.decide(state.agent)
         keys = agent.keys
         # Learning overwrites the parameters that the decision reads, and the tick the replay that learning reads.
-        decided = keys._replace(learn=after(jnp.sum(primitives.astype(float)), keys.learn))
+        decided = keys._replace(learn=ops.after(jnp.sum(primitives.astype(float)), keys.learn))
         state = between(state._replace(agent=agent._replace(keys=decided)))
         key = jax.random.fold_in(keys.environment, agent.tick + 1)
         envs, step = step_or_reset(self.env, state.envs, primitives, agent.actor.resetting, key)
         learned = state.agent.tally.metrics
-        actor = state.agent.actor._replace(age=after(learned, state.agent.actor.age))
-        agent, _ = self.agent.observe(state.agent._replace(keys=keys, actor=actor), after(learned, step))
+        actor = state.agent.actor._replace(age=ops.after(learned, state.agent.actor.age))
+        agent, _ = self.agent.observe(state.agent._replace(keys=keys, actor=actor), ops.after(learned, step))
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:

@@ -16,8 +16,6 @@ from masp.environments import is_jax, make_env
 from masp.environments.registry import stated_options
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
-from masp.ops.allocator import keep_freed_memory
-from masp.ops.xla_threads import leave_cores_to_kernels
 from masp.similarity.bundle import Bundle, save_bundle
 from masp.similarity.matrix import as_matrix
 from masp.training import checkpoint
@@ -101,9 +99,6 @@ class _Session:
     """One or more runs that train together."""
 
     def __init__(self, configs: list[TrainConfig], resume: bool, progress: Progress):
-        keep_freed_memory()
-        if len(configs) == 1:
-            leave_cores_to_kernels(configs[0].env)
         self._configs, self._config, self._progress = configs, shared_config(configs), progress
         self._loop = make_loop(self._config)
         self._agent: Agent = self._loop.agent
