@@ -169,7 +169,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     peak = peak_flops(args.turns)
-    figures: dict[str, Any] = {"peak_gigaflops": peak / 1e9, "load_average": os.getloadavg()[0], "kernels": ops.kernels_status()}
+    figures: dict[str, Any] = {
+        "peak_gigaflops": peak / 1e9,
+        "load_average": os.getloadavg()[0],
+        "kernels": ops.kernels_status(),
+    }
     for case in args.cases:
         figures[case] = in_own_process(profile, case, args.turns, peak)
     text = json.dumps(figures, indent=1)

@@ -39,7 +39,7 @@ def _images_shape(pixels: Any, kernel: Any, stride: int, sides: tuple[int, int],
 
 
 def _product(name: str, shapes: Any, to_left: Any, to_right: Any) -> Any:
-    """A bilinear primitive; `to_left` and `to_right` map a cotangent and the other operand to an operand's cotangent."""
+    """A bilinear primitive; `to_left` and `to_right` map a cotangent and the other operand to the operand's own."""
 
     def evaluate(a: Any, b: Any, **params: Any) -> list[Any]:
         return [call(name, shapes(a, b, **params)[0], a, b, stride=np.int64(params["stride"]))]

@@ -16,7 +16,7 @@ def expected_values(logits: Array, support: Array) -> Array:
 
 @jax.custom_jvp
 def expected_values_forward(logits: Array, support: Array) -> Array:
-    """The same for forward-mode differentiation: the tangent sums over atoms by matrix products, which XLA computes fast.
+    """The same for forward-mode differentiation: the tangent sums over atoms by matrix products, which are fast in XLA.
 
     Their transpose would be slower than that of `expected_values`.
     """

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import bits
 
 from masp.ops.convolution import patches
 from masp.ops.small_convolution import unpack_bits
+from masp_kernels import bits
 
 CASES = {
     "MiniGrid": (5, 7, 7, 1, 25, 32),

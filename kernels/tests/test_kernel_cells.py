@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import cells
 
 from masp.agent.networks import QNetwork
 from masp.ops.convolution import patches
 from masp.ops.small_convolution import unpack_bits
+from masp_kernels import cells
 
 CASES = {
     # batch, height, width, channels, bits of each, kinds of pixels (0: all differ; less: so many, but images are mostly

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels.convolution import convolve
 
 from masp.ops.convolution import convolve_by_xla
+from masp_kernels.convolution import convolve
 
 CASES = [
     # batch, height, width, channels, size, stride, features

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from masp_kernels.linear import linear, noisy_linear
 
 SIZES = [(32, 300, 40), (1, 1, 1), (7, 33, 13), (64, 16, 128), (33, 700, 5), (3, 5, 600), (20, 700, 400)]

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import library
 
 from masp import ops
 from masp.agent.networks import QNetwork
 from masp.ops import kernels as door
+from masp_kernels import library
 
 KINDS = {
     "image": ((36, 36, 4), jnp.uint8),

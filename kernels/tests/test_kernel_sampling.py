@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import random, sampling
 
 from masp.agent import priorities, replay
 from masp.ops import sampling as definition
+from masp_kernels import random, sampling
 
 
 @pytest.fixture

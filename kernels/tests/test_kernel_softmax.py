@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from masp_kernels.softmax import expected_values, expected_values_forward
 
 

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels.torso import fits, torso
 
 from masp.ops.convolution import convolve_by_xla
+from masp_kernels.torso import fits, torso
 
 NATURE = ((8, 4, 32), (4, 2, 64), (3, 1, 64))  # size, stride, features
 CASES = [

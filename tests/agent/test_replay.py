@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import naive_play as naive
+from masp import ops
 from masp.agent import replay
 from masp.agent.acting import Actor
 from masp.agent.nstep import Windows
@@ -207,6 +208,6 @@ def test_long_episodes_do_not_forget_their_age():
 
 def test_stack_becomes_channels_newest_last():
     frames = jnp.arange(12).reshape(1, 2, 3, 2)  # [B, stack, cells, C]
-    joined = replay.join_stack(frames)
+    joined = ops.frames_to_channels(frames)
     assert joined.shape == (1, 3, 4)
     assert joined[0, 0].tolist() == [0, 1, 6, 7]

@@ -11,10 +11,10 @@ from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
 from minigrid.core.world_object import Key
 from vectors import play
 
-from masp.agent.networks import MINIGRID_CARDINALITIES
 from masp.environments import make_env
 from masp.environments.gym_vector import episode_seed
 from masp.environments.minigrid import ACTION_NAMES, MACROS, CellsWithDirection
+from masp.environments.minigrid_cells import MINIGRID_CARDINALITIES
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES, UNKNOWN_WORD, VOCABULARY, mission_plane
 from masp.environments.registry import stated_options
 from masp.errors import UserError

@@ -280,7 +280,9 @@ class Learner:
             def through(inner: InnerStep) -> Array:
                 return meta_gradient(
                     lambda params, inner: ops.expected_values(
-                        self.outputs(params, inner.observations, inner.context, inner.noise), self.support, forward_mode=True
+                        self.outputs(params, inner.observations, inner.context, inner.noise),
+                        self.support,
+                        forward_mode=True,
                     ),
                     lambda q, s: self.penalty(q, s, state.hyper.penalty_weight),
                     self.optimiser.transformation,

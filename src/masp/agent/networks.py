@@ -55,8 +55,8 @@ class SmallTorso(nn.Module):
 class MiniGridTorso(nn.Module):
     """Cells [B, 7, 7, 4 * stack] of (object, colour, state, direction) codes: one-hot, then a small convolution.
 
-    With a mission [B, 7, 7, 5 * stack], the fifth channel of a frame holds the codes of its words. A linear layer beside
-    the convolution sees them one-hot at their positions: "red key, blue room" is not "blue key, red room".
+    With a mission [B, 7, 7, 5 * stack], the fifth channel of a frame holds the codes of its words. A linear layer
+    beside the convolution sees them one-hot at their positions: "red key, blue room" is not "blue key, red room".
     """
 
     mission: bool = False

@@ -76,7 +76,7 @@ class Adam:
 
         @step.defjvp
         def _derivative(primals: Any, tangents: Any) -> Any:
-            return jax.jvp(lambda *operands: self._step_by_optax(*operands, after), primals, tangents)
+            return jax.jvp(lambda g, state, p: self._step_by_optax(g, state, p, after), primals, tangents)
 
         return step(gradient, opt_state, params)
 

@@ -83,8 +83,9 @@ def convolve_by_xla(x: Array, kernel: Array, stride: int) -> Array:
 def convolve_as_product(x: Array, kernel: Array, stride: int) -> Array:
     """The same by matrix products, for a kernel whose size is a multiple of the stride.
 
-    Blocks of stride x stride cells become channels first, which leaves a convolution of stride one. In the forward pass,
-    a large stride leaves few shifts, and shifting the products avoids copying patches. Gradients are faster with patches.
+    Blocks of stride x stride cells become channels first, which leaves a convolution of stride one. In the forward
+    pass, a large stride leaves few shifts, and shifting the products avoids copying patches. Gradients are faster with
+    patches.
     """
     return _by_shifts(x, kernel, stride) if stride > 1 else _by_patches(x, kernel, stride)
 

@@ -12,8 +12,8 @@ from masp.ops import kernels
 def expected_values(logits: Array, support: Array, forward_mode: bool = False) -> Array:
     """[..., A] means of the distributions with `logits` [..., A, atoms] on `support` [atoms].
 
-    A single atom means that the network outputs the values themselves. `forward_mode` only chooses the faster kernel for
-    callers that take a Jacobian-vector product instead of a gradient.
+    A single atom means that the network outputs the values themselves. `forward_mode` only chooses the faster kernel
+    for callers that take a Jacobian-vector product instead of a gradient.
     """
     if support.shape[0] == 1:
         return logits[..., 0]

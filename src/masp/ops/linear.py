@@ -112,4 +112,3 @@ def adapt_layout(arrays: Mapping[str, np.ndarray], names: Iterable[str]) -> dict
         if name not in arrays and twin in arrays:
             adapted[name] = np.ascontiguousarray(np.swapaxes(adapted.pop(twin), -1, -2))
     return adapted
-

@@ -51,7 +51,7 @@ def gather_windows(
     shape: tuple[int, ...],
     stack: int,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The windows that start at rows `leaf` [B]: stacked observation, action, reward, discount, stacked next observation.
+    """The windows that start at rows `leaf` [B]: observation, action, reward, discount, next observation (both stacked).
 
     Args:
       observations, age: as in `stack_frames`.
@@ -76,9 +76,7 @@ def gather_windows(
     )
 
 
-def stack_frames(
-    observations: Array, age: Array, row: Array, env: Array, shape: tuple[int, ...], stack: int
-) -> Array:
+def stack_frames(observations: Array, age: Array, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames of rows (row, env) [B], newest last.
 
     Args:

@@ -1,8 +1,8 @@
 """A 3x3 convolution with ReLU over few cells of 0/1 planes, such as those of MinAtar and MiniGrid.
 
 Cells are small as bits (four bytes) and large as planes (25 numbers in MiniGrid), so `SmallConvolution` also accepts
-planes packed as the lowest bits of integers. Where kernels run, the convolution is deferred: one kernel then computes it
-together with the `Linear` layer behind it, and multiplies each distinct patch of the batch only once.
+planes packed as the lowest bits of integers. Where kernels run, the convolution is deferred: one kernel then computes
+it together with the `Linear` layer behind it, and multiplies each distinct patch of the batch only once.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Deferred:
         """[B, F] all features, computed without fusion."""
         y = kernels.module("bits").convolve(self.x, self.kernel, self.bias, self.bits, SIZE)
         y = y.reshape(y.shape[0], -1)
-        y = y if self.more is None else concatenate(y, self.more)
-        return y if self.constant is None else append_constant(y, self.constant)
+        y = y if self.more is None else as_array(concatenate(y, self.more))
+        return y if self.constant is None else as_array(append_constant(y, self.constant))
 
     def linear(self, kernel_t: Array, bias: Array, relu: bool) -> Array:
         """[B, O] a linear layer of these features, fused with the convolution where that pays off."""
