@@ -1,7 +1,7 @@
 // The kernels, compiled once for each instruction set, and which of them this processor can run.
 #include <atomic>
 
-#include "memory.h"
+#include "cache.h"
 #include "pool.h"
 #include "shapes.h"
 

@@ -1,24 +1,24 @@
-// The inner loop of all products: a few rows times a panel of columns, held in registers.
+// The inner loop of all matrix products: a few rows times a panel of columns, accumulated in registers.
 //
-// Included once per instruction set, inside a namespace of its own, with kWidth numbers in a vector and kTotal vectors
-// of sums in registers. No templates of the standard library here: the linker could give their code to callers that run
+// Included once per instruction set, inside a namespace of its own, with kWidth floats per vector and kTotal vectors of
+// sums in registers. No templates of the standard library here: the linker could merge their code with that of callers
 // on processors without these instructions.
 
 typedef float Vector __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 
 constexpr int64_t kPanel = 2 * kWidth;  // columns
 constexpr int64_t kRows = kTotal / 2;
-constexpr int64_t kSmallest = 1 << 19;  // multiplications that are worth a chunk of their own
+constexpr int64_t kMinChunkWork = 1 << 19;  // multiplications below which a chunk costs more than it saves
 
 inline int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 inline int64_t panels(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
-inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline Vector load(const float* at) { return *reinterpret_cast<const Vector*>(at); }
 inline void store(float* at, Vector v) { *reinterpret_cast<Vector*>(at) = v; }
 
-// The same past the caches, to a place that is a multiple of a vector: for results larger than those, whose old contents
-// need not be fetched then. Whoever streams calls `streamed` before others read.
+// Non-temporal store to an aligned address, for results larger than the caches: their old contents are not fetched.
+// Call `stream_fence` before other threads read them.
 inline void stream(float* at, Vector v) {
 #ifdef __x86_64__
   if constexpr (kWidth > 4) {
@@ -28,29 +28,29 @@ inline void stream(float* at, Vector v) {
 #endif
   store(at, v);
 }
-inline void streamed() {
+inline void stream_fence() {
 #ifdef __x86_64__
   asm volatile("sfence" ::: "memory");
 #endif
 }
-inline bool whole_vectors(const float* at) { return reinterpret_cast<uint64_t>(at) % (4 * kWidth) == 0; }
+inline bool is_aligned(const float* at) { return reinterpret_cast<uint64_t>(at) % (4 * kWidth) == 0; }
 
-// The i-th of n, taken from both ends in turn: what grows from one end to the other comes out even among those who take
-// the first and the last of it. Whoever cuts the same memory does it this way, so that a core finds what is its own.
-inline int64_t from_both_ends(int64_t i, int64_t n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
+// Interleave chunks from both ends to balance the load where the work grows from one end to the other. All loops over
+// the same memory use the same order, so that a core finds its chunks in its own cache.
+inline int64_t interleaved(int64_t i, int64_t n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
 
 template <class Body>
-inline void each(int64_t chunks, Body body) {
+inline void parallel_for(int64_t chunks, Body body) {
   parallel(chunks, [](void* data, int64_t i) { (*static_cast<Body*>(data))(i); }, &body);
 }
 
-// Where the left factor is: row m, depth (s, r) at rows[m] + s * segment + r * step.
+// The left factor: row m at depth (s, r) is at rows[m] + s * segment + r * step.
 struct Left {
   const float* rows[kRows];
   int64_t segments, segment, run, step;
 };
 
-// The right factor: depth d at data + d * stride, a panel of columns each.
+// The right factor: the panel of columns at depth d is at data + d * stride.
 struct Right {
   const float* data;
   int64_t stride;
@@ -83,9 +83,10 @@ inline void multiply_rows(const Left& left, Right right, float* to, int64_t stri
 }
 
 template <int64_t M>
-inline void multiply_some(int64_t count, bool narrow, const Left& left, Right right, float* to, int64_t stride, bool add) {
+inline void multiply_up_to(int64_t count, bool narrow, const Left& left, Right right, float* to, int64_t stride,
+                           bool add) {
   if constexpr (M > 1) {
-    if (count < M) return multiply_some<M - 1>(count, narrow, left, right, to, stride, add);
+    if (count < M) return multiply_up_to<M - 1>(count, narrow, left, right, to, stride, add);
   }
   if (left.step == 1)
     narrow ? multiply_rows<M, 1, true>(left, right, to, stride, add)
@@ -96,18 +97,19 @@ inline void multiply_some(int64_t count, bool narrow, const Left& left, Right ri
 }
 
 // Row m of `to`, `stride` apart, = (or +=) the product of `count` rows with the `columns` first columns of a panel. All
-// columns of the panel (of its first vector, where that is enough) are read, so they must exist; in `to` none past
-// `columns` is touched.
-inline void multiply(int64_t count, int64_t columns, const Left& left, Right right, float* to, int64_t stride, bool add) {
+// columns of the panel (of its first vector, where that is enough) are read, so they must be readable; `to` is
+// not written past `columns`.
+inline void multiply(int64_t count, int64_t columns, const Left& left, Right right, float* to, int64_t stride,
+                     bool add) {
   const bool narrow = columns <= kWidth;
   if (columns >= kPanel || columns == kWidth) {
-    multiply_some<kRows>(count, narrow, left, right, to, stride, add);
+    multiply_up_to<kRows>(count, narrow, left, right, to, stride, add);
     return;
   }
   alignas(64) float whole[kRows * kPanel];
   for (int64_t m = 0; add && m < count; ++m)
     for (int64_t n = 0; n < kPanel; ++n) whole[m * kPanel + n] = n < columns ? to[m * stride + n] : 0.0f;
-  multiply_some<kRows>(count, narrow, left, right, whole, kPanel, add);
+  multiply_up_to<kRows>(count, narrow, left, right, whole, kPanel, add);
   for (int64_t m = 0; m < count; ++m)
     for (int64_t n = 0; n < columns; ++n) to[m * stride + n] = whole[m * kPanel + n];
 }
@@ -142,10 +144,10 @@ inline void swap_blocks(Vector* square) {
 }
 #endif
 
-// Each number of the result is the sum of the numbers in one of the vectors, which do not outlive it.
+// Element i of the result is the sum of vector i; overwrites the vectors.
 #ifndef __clang__
 template <int64_t H>
-inline Vector halved(Vector* vectors) {
+inline Vector reduce_halves(Vector* vectors) {
   Places upper = {}, lower = {};  // as in `swap_blocks`
   for (int n = 0; n < kWidth; ++n) {
     upper[n] = n & H ? kWidth + n - static_cast<int>(H) : n;
@@ -155,14 +157,14 @@ inline Vector halved(Vector* vectors) {
     const Vector a = vectors[i], b = vectors[i + H];
     vectors[i] = __builtin_shuffle(a, b, upper) + __builtin_shuffle(a, b, lower);
   }
-  if constexpr (H > 1) return halved<H / 2>(vectors);
+  if constexpr (H > 1) return reduce_halves<H / 2>(vectors);
   return vectors[0];
 }
 #endif
 
-inline Vector sums_of(Vector* vectors) {
+inline Vector horizontal_sums(Vector* vectors) {
 #ifndef __clang__
-  return halved<kWidth / 2>(vectors);
+  return reduce_halves<kWidth / 2>(vectors);
 #else
   Vector total = {};
   for (int64_t i = 0; i < kWidth; ++i)
