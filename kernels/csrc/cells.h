@@ -329,9 +329,10 @@ inline void cells_to_weights(const Hidden& h, const void* numbers, const HiddenW
   const int64_t F = c.features, O = h.outputs, B = c.batch, depth = c.depth();
   const PatchTables tables = patch_tables(c, numbers);
   const int64_t taps = c.size * c.size;
-  int64_t most = 0;
-  for (int64_t lane = 0; lane < c.lanes; ++lane) most = tables.kinds[lane].count > most ? tables.kinds[lane].count : most;
-  const int64_t partial = taps * most * F + F;  // gradients of the sums of `add_kinds`, and of the bias
+  int64_t max_kinds = 0;
+  for (int64_t lane = 0; lane < c.lanes; ++lane)
+    if (tables.kinds[lane].count > max_kinds) max_kinds = tables.kinds[lane].count;
+  const int64_t partial = taps * max_kinds * F + F;  // gradients of the sums of `add_kinds`, and of the bias
   float* sums = scratch(kShared, c.lanes * (kImageShares * partial + B * O));
   float* passed = sums + c.lanes * kImageShares * partial;  // [L, B, O] gradient behind ReLU
   for (int64_t i = 0; i < c.lanes * B * O; i += kWidth)

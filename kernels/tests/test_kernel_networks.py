@@ -12,6 +12,7 @@ import pytest
 from masp import ops
 from masp.agent.networks import QNetwork
 from masp.ops import kernels as door
+from masp.training import checkpoint
 from masp_kernels import library
 
 KINDS = {
@@ -56,6 +57,20 @@ def test_networks_and_their_gradients(monkeypatch, kind, noisy, batch):
     np.testing.assert_allclose(results["0"][0], results["1"][0], rtol=1e-3)
     gradient = adapted(results["0"][1], params["1"])
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-5), gradient, results["1"][1])
+
+
+@pytest.mark.parametrize(("saved", "loaded"), [("1", "0"), ("0", "1")])
+def test_a_policy_opens_on_either_kind_of_machine(monkeypatch, tmp_path, saved, loaded):
+    network, x, similarity = QNetwork("planes", 3, 5, 32, True, False, 2), jnp.ones((9, 5, 5, 4), bool), jnp.eye(3)
+    monkeypatch.setenv("MASP_NATIVE", saved)
+    params = network.init(jax.random.PRNGKey(0), x, similarity)
+    expected = network.apply(params, x, similarity)
+    checkpoint.save(tmp_path / "policy.safetensors", {"policy": params, "mu": params})
+    monkeypatch.setenv("MASP_NATIVE", loaded)
+    template = network.init(jax.random.PRNGKey(1), x, similarity)
+    restored = checkpoint.load(tmp_path / "policy.safetensors", {"policy": template, "mu": template})
+    np.testing.assert_allclose(network.apply(restored["policy"], x, similarity), expected, rtol=1e-4, atol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, restored["mu"], restored["policy"])
 
 
 def test_status():

@@ -64,14 +64,14 @@ class Adam:
         return optax.apply_updates(params, updates), opt_state, optax.global_norm(gradient)
 
     def _step_by_kernel(self, gradient: Params, opt_state: optax.OptState, params: Params, after: Any) -> Any:
-        native = kernels.module("adam")
+        kernel = kernels.module("adam")
 
         @jax.custom_jvp
         def step(gradient: Params, opt_state: Any, params: Params) -> Any:
             clip, moments, scale = opt_state
             count = optax.safe_increment(moments.count)
             corrections = order_after(after, _bias_corrections(count))
-            mu, nu, params, norm = native.step(self._settings, corrections, gradient, moments.mu, moments.nu, params)
+            mu, nu, params, norm = kernel.step(self._settings, corrections, gradient, moments.mu, moments.nu, params)
             return params, (clip, moments._replace(count=count, mu=mu, nu=nu), scale), norm
 
         @step.defjvp
@@ -94,8 +94,8 @@ class Adam:
         def backward(residuals: Any, cotangent: Params) -> tuple[Params, None]:
             gradient, (_, moments, _) = residuals
             corrections = _bias_corrections(optax.safe_increment(moments.count))
-            native = kernels.module("adam")
-            return native.vjp(self._settings, corrections, gradient, moments.mu, moments.nu, cotangent), None
+            kernel = kernels.module("adam")
+            return kernel.vjp(self._settings, corrections, gradient, moments.mu, moments.nu, cotangent), None
 
         updates.defvjp(forward, backward)
         return updates(gradient, opt_state), self._optax.update(gradient, opt_state)[1]

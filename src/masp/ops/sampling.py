@@ -51,7 +51,9 @@ def gather_windows(
     shape: tuple[int, ...],
     stack: int,
 ) -> tuple[Array, Array, Array, Array, Array]:
-    """The windows that start at rows `leaf` [B]: observation, action, reward, discount, next observation (both stacked).
+    """The windows that start at rows `leaf` [B]: observation, action, reward, discount, next observation.
+
+    Both observations are stacked as by `stack_frames`.
 
     Args:
       observations, age: as in `stack_frames`.
