@@ -11,6 +11,7 @@ import numpy as np
 import safetensors
 from safetensors.numpy import load_file, save_file
 
+from masp import ops
 from masp.errors import UserError
 
 State = TypeVar("State")
@@ -43,6 +44,7 @@ def load(path: Path, like: State, any_shape: str = "") -> State:
     except (OSError, safetensors.SafetensorError) as error:
         raise UserError(f"{path}: the checkpoint cannot be read: {error}") from None
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    arrays = ops.adapt_layout(arrays, [jax.tree_util.keystr(where) for where, _ in leaves])
     restored = []
     for where, leaf in leaves:
         name = jax.tree_util.keystr(where)
