@@ -1,0 +1,54 @@
+"""Rainbow with all of its parts learns a small grid, far beyond random play and beyond the untrained network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from planted_runs import small_config
+
+import masp
+from masp.training.train import train_seeds
+
+SEEDS = (0, 1)
+TASK = ("planted-grid", ("size=4", "max_steps=10"))
+WARM_UP = 2_000
+RAINBOW: dict[str, Any] = {
+    "variant": "rainbow",
+    "num_atoms": 21,
+    "v_min": -0.2,
+    "v_max": 1.2,
+    "noisy": True,
+    "dueling": True,
+    "double": True,
+    "prioritised": True,
+    "n_step": 3,
+    "learning_rate": 2e-3,
+    "epsilon_end": 0.01,
+    "epsilon_decay_steps": 4_000,
+    "min_replay_steps": WARM_UP,
+    "log_every_frames": WARM_UP + 50,
+    "eval_every_frames": WARM_UP + 50,
+    "frames": 4 * (WARM_UP + 50),
+}
+
+
+class Successes(NamedTuple):
+    """Shares of successful episodes of one seed."""
+
+    random: float  # training episodes of the warm-up, in which at least half of the decisions are random
+    untrained: float  # evaluation after about 6 updates
+    trained: float  # evaluation at the end
+
+
+def learn(folder: Path, seeds=SEEDS, **settings: Any) -> list[Successes]:
+    results = train_seeds(small_config(TASK, **RAINBOW | settings, out=str(folder / "rainbow")), seeds)
+    rows = [masp.load_run(result.run_dir).metrics for result in results]
+    return [Successes(row[0]["success"], row[0]["eval_success"], row[-1]["eval_success"]) for row in rows]
+
+
+def test_all_parts_together_learn(tmp_path):
+    for seed in learn(tmp_path):
+        assert seed.trained > 0.8
+        assert seed.trained > seed.random + 0.4
+        assert seed.trained > seed.untrained + 0.4
