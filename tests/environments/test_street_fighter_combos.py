@@ -15,7 +15,6 @@ from masp.environments.street_fighter import GAME, REPEAT, VIEW, Rounds
 from masp.environments.street_fighter_combos import COMPLEX, SETS, SIMPLE, combo_actions
 from masp.environments.street_fighter_moves import ADDRESSES, MOVES, Pad
 from masp.errors import UserError
-from masp.macros.actions import ActionSet
 
 KEYS = {"LP": "X", "MP": "Y", "HP": "Z", "LK": "A", "MK": "B", "HK": "C"}
 LONGEST_PAUSE = 8
