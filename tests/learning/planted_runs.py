@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,8 +56,3 @@ def training_success(result: Result) -> float:
     """Share of successful training episodes, averaged over the rows of the metrics: the area under the curve."""
     rows = masp.load_run(result.run_dir).metrics
     return float(np.mean([row["success"] for row in rows if row["success"] is not None]))
-
-
-def seed_out(folder: Path, name: str, seed: int) -> str:
-    """A run directory of its own for every run of a test."""
-    return str(folder / f"{name}-{seed}")

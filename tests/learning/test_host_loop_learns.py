@@ -98,9 +98,10 @@ def learn(folder: Path, env: str, settings: dict[str, Any], seed: int = 0) -> di
 
 @pytest.mark.parametrize("settings", [RAINBOW, MASP], ids=["rainbow", "masp"])
 def test_the_corridor_is_learned(corridor, settings, tmp_path):
+    # Measured with seeds 0-4: the first row has 0.00-0.17 (rainbow) and 0.04-0.21 (masp), the evaluation 1.0 in all.
     summary = learn(tmp_path, corridor, settings)
     assert summary["first_return"] < 0.5
-    assert summary["eval_return"] == 1.0
+    assert summary["eval_return"] > 0.85
 
 
 def learn_room(folder: Path, seed: int = 0) -> dict[str, Any]:
@@ -111,6 +112,7 @@ def learn_room(folder: Path, seed: int = 0) -> dict[str, Any]:
 
 def test_an_empty_room_is_learned(tmp_path):
     pytest.importorskip("minigrid")
+    # Measured with seeds 0-4: success 1.0 and return 0.951-0.953 in all.
     summary = learn_room(tmp_path)
     assert summary["eval_success"] > 0.9
     assert summary["eval_return"] > 0.85

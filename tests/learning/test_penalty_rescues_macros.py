@@ -52,6 +52,8 @@ def successes(folder: Path, seeds=SEEDS) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def test_true_similarity_learns_faster_than_unrelated_copies(tmp_path):
+    # Measured with seeds 0-4: macros 0.332-0.456, true 0.506-0.554, shuffled 0.314-0.406. Per seed, true - macros is
+    # 0.085-0.175 with mean 0.143, and true - shuffled is 0.115-0.203 with mean 0.157.
     macros, true, shuffled = successes(tmp_path)
     assert np.mean(true - macros) > 0.07
     assert np.mean(true - shuffled) > 0.07

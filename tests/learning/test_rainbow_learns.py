@@ -48,6 +48,8 @@ def learn(folder: Path, seeds=SEEDS, **settings: Any) -> list[Successes]:
 
 
 def test_all_parts_together_learn(tmp_path):
+    # Measured with seeds 0-4: random 0.29-0.35, untrained 0.07-0.13, trained 1.00 in all. With a learning rate of 1e-12
+    # the final evaluation has 0.05-0.13, as the untrained network, whose evaluation needs no program of its own.
     for seed in learn(tmp_path):
         assert seed.trained > 0.8
         assert seed.trained > seed.random + 0.4
