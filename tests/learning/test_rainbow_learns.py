@@ -11,7 +11,7 @@ import masp
 from masp.training.train import train_seeds
 
 SEEDS = (0, 1)
-TASK = ("planted-grid", ("size=4", "max_steps=10"))
+TASK = ("planted-grid", ("size=5", "max_steps=8"))
 WARM_UP = 2_000
 RAINBOW: dict[str, Any] = {
     "variant": "rainbow",
@@ -29,7 +29,8 @@ RAINBOW: dict[str, Any] = {
     "min_replay_steps": WARM_UP,
     "log_every_frames": WARM_UP + 50,
     "eval_every_frames": WARM_UP + 50,
-    "frames": 4 * (WARM_UP + 50),
+    "steps_per_update": 4,
+    "frames": 5 * (WARM_UP + 50),
 }
 
 
@@ -37,7 +38,7 @@ class Successes(NamedTuple):
     """Shares of successful episodes of one seed."""
 
     random: float  # training episodes of the warm-up, in which at least half of the decisions are random
-    untrained: float  # evaluation after about 6 updates
+    untrained: float  # evaluation after about 12 updates
     trained: float  # evaluation at the end
 
 
@@ -48,9 +49,11 @@ def learn(folder: Path, seeds=SEEDS, **settings: Any) -> list[Successes]:
 
 
 def test_all_parts_together_learn(tmp_path):
-    # Measured with seeds 0-4: random 0.29-0.35, untrained 0.07-0.13, trained 1.00 in all. With a learning rate of 1e-12
-    # the final evaluation has 0.05-0.13, as the untrained network, whose evaluation needs no program of its own.
+    # Measured with seeds 0-4: random 0.17-0.21, untrained 0.06-0.25, trained 1.00 in all. The untrained network serves
+    # as the control with a learning rate of 0, which would need a program of its own; on a grid of size 4 a learning
+    # rate of 1e-12 left 0.05-0.13. Without bootstraps (a discount of 0)
+    # the 3-step returns suffice here; test_host_loop_learns.py fails in that case.
     for seed in learn(tmp_path):
-        assert seed.trained > 0.8
+        assert seed.trained > 0.9
         assert seed.trained > seed.random + 0.4
         assert seed.trained > seed.untrained + 0.4
