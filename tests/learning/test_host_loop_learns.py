@@ -36,9 +36,8 @@ SMALL: dict[str, Any] = {
 RAINBOW: dict[str, Any] = {"variant": "rainbow"}
 MASP: dict[str, Any] = {
     "variant": "masp",
-    "similarity_from": "meta",
     "intra_option": False,
-    "penalty_weight": 0.03,
+    "penalty_weight": 0.2,
     "meta_period_updates": 4,
     "embedding": 4,
 }

@@ -13,13 +13,13 @@ from masp.training.train import train_runs
 
 SEEDS = (0, 1, 2)
 TASKS = {"bandit": (BANDIT, 5_000), "grid": (GRID, 10_000)}
-META_LEARNED: dict[str, Any] = {"variant": "masp", "similarity_from": "meta", "intra_option": False}
-FROZEN: dict[str, Any] = {"learn_similarity": False}
+META_LEARNED: dict[str, Any] = {"variant": "masp", "intra_option": False}
+FROZEN: dict[str, Any] = {"meta_learning_rate": 0.0}
 RANDOM_START: dict[str, Any] = {"similarity_start": "random"}
 EVERY_UPDATE: dict[str, Any] = {"held_out": "separate", "meta_period_updates": 1}
 NEXT_BATCH: dict[str, Any] = {"held_out": "next", "meta_period_updates": 2}
 # The meta-optimiser is not set: its default is Adam.
-STRENGTH: dict[str, Any] = {"penalty_weight": 0.03, "similarity_start_value": 0.03, "meta_learning_rate": 0.002}
+STRENGTH: dict[str, Any] = {"penalty_weight": 0.03, "penalty_form": "sum", "meta_learning_rate": 0.002}
 
 
 def learn(folder: Path, task: str, kinds: list[dict[str, Any]], seeds=SEEDS, **settings: Any) -> list[list[Separation]]:
@@ -27,7 +27,7 @@ def learn(folder: Path, task: str, kinds: list[dict[str, Any]], seeds=SEEDS, **s
     env, frames = TASKS[task]
     config = {**META_LEARNED, **STRENGTH, "frames": frames, **settings}
     runs = [
-        small_config(env, **config, **kind, seed=seed, out=str(folder / f"kind-{i}-seed-{seed}"))
+        small_config(env, **config | kind, seed=seed, out=str(folder / f"kind-{i}-seed-{seed}"))
         for i, kind in enumerate(kinds)
         for seed in seeds
     ]

@@ -13,10 +13,9 @@ from masp.training.train import Result, train_seeds
 
 SEEDS = (0, 1)
 OUTCOMES: dict[str, Any] = {
-    "variant": "masp",
-    "similarity_from": "outcomes",
+    "variant": "outcomes",
     "intra_option": True,
-    "penalty_weight": 0.01,
+    "penalty_weight": 0.16,
 }
 
 

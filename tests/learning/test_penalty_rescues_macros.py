@@ -20,9 +20,9 @@ COMMON: dict[str, Any] = {"frames": 16_000, "log_every_frames": 2_000, "intra_op
 MACROS: dict[str, Any] = {"variant": "macros"}
 FROZEN_MASP: dict[str, Any] = {
     "variant": "masp",
-    "similarity_from": "meta",
-    "learn_similarity": False,
+    "meta_learning_rate": 0.0,
     "penalty_weight": 0.1,
+    "penalty_form": "sum",
 }
 
 
@@ -44,8 +44,8 @@ def successes(folder: Path, seeds=SEEDS) -> tuple[np.ndarray, np.ndarray, np.nda
     """[seeds] success over training of macros, and of masp with the true and with the shuffled similarity."""
     true, shuffled = (save_similarity(folder / f"{shuffled}.safetensors", shuffled) for shuffled in (False, True))
     macros = configs(folder, "macros", MACROS, seeds)
-    masp = configs(folder, "true", FROZEN_MASP | {"bundle": true}, seeds)
-    masp += configs(folder, "shuffled", FROZEN_MASP | {"bundle": shuffled}, seeds)
+    masp = configs(folder, "true", FROZEN_MASP | {"similarity_start": true}, seeds)
+    masp += configs(folder, "shuffled", FROZEN_MASP | {"similarity_start": shuffled}, seeds)
     scores = [training_success(result) for runs in (macros, masp) for result in train_runs(runs)]
     by_kind = np.reshape(scores, (3, len(seeds)))
     return by_kind[0], by_kind[1], by_kind[2]
