@@ -49,7 +49,7 @@ bench: install
 sanitize: install
 	rm -rf $(SANITIZED)
 	MASP_KERNELS_SANITIZE=1 $(PIP) --no-deps --target $(SANITIZED) ./kernels
-	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
 	PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest kernels/tests
 
