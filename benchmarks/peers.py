@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from masp_kernels.library import status
+
+from masp.experiments.record import kernels
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = (
@@ -41,7 +42,7 @@ RAINBOW = {
     "min_replay_steps": 1_000,
 }
 ENVPOOL, PYTHON = ["backend=envpool"], ["backend=minigrid"]
-DQN = {"num_atoms": 1, "noisy": False, "dueling": False, "double": False, "prioritised": False, "n_step": 1}
+DQN = {"num_atoms": 1, "noisy": False, "dueling": False, "double": False, "priority_exponent": 0.0, "n_step": 1}
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ CASES: dict[str, dict[str, Competitor]] = {
 
 
 class Process:
-    """A competitor that waits for its turn."""
+    """A process of a competitor, which waits for its turn."""
 
     def __init__(self, competitor: Competitor, peers_python: Path):
         python = sys.executable if competitor.ours else str(peers_python)
@@ -90,7 +91,7 @@ class Process:
         self.size = self._read()
 
     def turn(self) -> float:
-        """Seconds."""
+        """Run one turn; returns its seconds."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -110,7 +111,7 @@ class Process:
 
 
 def peers_python() -> Path:
-    """The interpreter of the competitors' environment, made on first use."""
+    """The interpreter of the competitors' environment, which is created on first use."""
     home = HERE / ".peers"
     python = home / "bin" / "python"
     if not (home / "ready").exists():
@@ -154,7 +155,7 @@ def main() -> None:
     args = parser.parse_args()
     figures = {}
     for case in args.cases:
-        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "native": status()}
+        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "kernels": kernels()}
         print(json.dumps({case: figures[case]}, indent=1), flush=True)
     if args.out:
         args.out.write_text(json.dumps(figures, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""This package, with the settings that the competitors have."""
+"""This package at the settings of the competitors."""
 
 import json
 import sys

@@ -11,11 +11,12 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from masp.experiments.definitions.structure import EXPERIMENT, WEIGHTS
-from masp.experiments.identity import trial_id
+from masp.experiments.definitions.planted import EXPERIMENTS
+from masp.experiments.definitions.planted import STRUCTURE_WEIGHTS as WEIGHTS
 from masp.experiments.store import Store
+from masp.experiments.trial import trial_id
 from masp.report.figures import COLOURS
-from masp.report.scores import mean_score
+from masp.report.tables import mean_score
 
 TASKS = (
     "grid, 128 actions",
@@ -30,12 +31,12 @@ def main(store: str) -> None:
     records = Store(store).records()
     figure, panels = plt.subplots(1, len(TASKS), figsize=(3 * len(TASKS), 3.2), layout="constrained")
     print("| task | control |", " | ".join(map(str, WEIGHTS)), "|\n|---|---|", "---|" * len(WEIGHTS), sep="")
-    for cell in EXPERIMENT.cells("laptop"):
+    for cell in EXPERIMENTS["structure"].cells("laptop"):
         task = cell.row[0]
-        found = [[records.get((trial_id(c), seed)) for seed in c.seeds] for c in cell.trial.candidates()]
-        if task not in TASKS or not found or any(None in runs for runs in found):
+        candidates = [[records.get((trial_id(c), seed)) for seed in c.seeds] for c in cell.trial.candidates()]
+        if task not in TASKS or not candidates or any(None in runs for runs in candidates):
             continue
-        means = [mean_score(runs, judged="run") for runs in found]
+        means = [mean_score(runs, judged="run") for runs in candidates]
         print(f"| {task} | {cell.column} |", " | ".join(f"{mean:.3f}" for mean in means), "|")
         if cell.column in COLOURS:
             style = {"color": COLOURS[cell.column], "linestyle": ":" if cell.column == "truth" else "-"}

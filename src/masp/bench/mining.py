@@ -1,8 +1,6 @@
-"""How fast macros are mined, against counting with collections.Counter, and how time and memory grow.
+"""Speed of mining macros over counting with collections.Counter, and growth of time and memory.
 
-The two ways are timed in turns in one run, because the machine may be busy with other work; each ratio is that of
-one turn, and the interval spans the middle 80 % of the turns. The naive way is the fastest plain one we know:
-Counter over zipped shifts of a list.
+The naive reference is the fastest plain one that we know: a Counter over zipped shifts of a list.
 """
 
 from __future__ import annotations
@@ -10,12 +8,12 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import sys
-import time
 from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from masp.bench.turns import in_turns, ratio
 from masp.macros.mining import mine_macros
 
 ROWS = 1_000_000
@@ -23,7 +21,7 @@ GROWTH_ROWS = (1_000_000, 5_000_000, 50_000_000)
 
 
 def run_heavy_play(rows: int, seed: int = 0, actions: int = 18, mean_run: int = 12) -> np.ndarray:
-    """[rows] actions that look like a person's: runs of random length, a few actions used most of the time."""
+    """[rows] actions like those of human play: runs of random length, with a few frequent actions."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(actions, 0.3))
     play = np.zeros(0, np.uint8)
@@ -44,47 +42,37 @@ def naive_top(play: np.ndarray, k: int = 32, min_length: int = 3, max_length: in
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Measure; `quick` takes a tenth of the rows and fewer turns, to see that it works."""
+    """Measure; `quick` takes a tenth of the rows and fewer turns, and only shows that it works."""
     rows, turns = (ROWS // 10, 3) if quick else (ROWS, 7)
     play = run_heavy_play(rows)
-    seconds: dict[str, list[float]] = {"naive": [], "literal": [], "useful": []}
-    mine_macros(play[:1000])  # imports and first calls are not what is measured
-    for _ in range(turns):
-        seconds["naive"].append(_timed(lambda: naive_top(play)))
-        seconds["literal"].append(_timed(lambda: mine_macros(play, literal=True, num_primitives=18)))
-        seconds["useful"].append(_timed(lambda: mine_macros(play, num_primitives=18)))
+    mine_macros(play[:1000])  # imports and first calls are not measured
+    work = {
+        "naive": lambda: naive_top(play),
+        "literal": lambda: mine_macros(play, literal=True, num_primitives=18),
+        "useful": lambda: mine_macros(play, num_primitives=18),
+    }
+    seconds = in_turns(work, turns)
     return {
         "rows": rows,
         "lengths": [3, 8],
         "turns": turns,
         "same_counts": _same_counts(play),
         **{f"{name}_seconds": float(np.median(times)) for name, times in seconds.items()},
-        **_ratio("naive_over_ours_ratio", seconds["naive"], seconds["literal"]),
-        **_ratio("naive_over_ours_useful_ratio", seconds["naive"], seconds["useful"]),
+        **ratio("naive_over_ours", seconds["naive"], seconds["literal"]),
+        **ratio("naive_over_ours_useful", seconds["naive"], seconds["useful"]),
         **_growth([n // 100 for n in GROWTH_ROWS] if quick else list(GROWTH_ROWS)),
     }
 
 
-def _timed(work: Any) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _ratio(name: str, slow: list[float], fast: list[float]) -> dict[str, Any]:
-    ratios = np.array(slow) / np.array(fast)
-    return {name: float(np.median(ratios)), f"{name}_interval": np.quantile(ratios, [0.1, 0.9]).tolist()}
-
-
 def _same_counts(play: np.ndarray) -> bool:
-    """Whether both ways find the same counts; which of equally frequent sequences come last is left open."""
+    """Whether both find the same counts; the order of equally frequent sequences is not compared."""
     ours = [macro.count for macro in mine_macros(play, literal=True, num_primitives=18).macros]
     return ours == [count for _, count in naive_top(play)]
 
 
 def _growth(sizes: list[int]) -> dict[str, Any]:
-    """Time and peak memory at growing sizes, each in a process of its own so that peaks are its own."""
-    found: dict[str, Any] = {"growth": []}
+    """Time and peak memory at growing sizes, each in a process of its own, because the peak is that of a process."""
+    figures: dict[str, Any] = {"growth": []}
     spawn = multiprocessing.get_context("spawn")
     for literal in (True, False):
         per_row = []
@@ -92,7 +80,7 @@ def _growth(sizes: list[int]) -> dict[str, Any]:
             with spawn.Pool(1) as pool:
                 times, peak = pool.apply(_one_size, (rows, literal))
             per_row.append(np.array(times) / rows)
-            found["growth"].append(
+            figures["growth"].append(
                 {
                     "set": "literal" if literal else "useful",
                     "rows": rows,
@@ -100,19 +88,19 @@ def _growth(sizes: list[int]) -> dict[str, Any]:
                     "peak_memory_gb": peak,
                 }
             )
-        # 1 is linear growth: the time per row at the largest size over that at the smallest
+        # time per row at the largest size over that at the smallest; 1 is linear growth
         ratios = (per_row[-1][:, None] / per_row[0][None, :]).ravel()
         name = f"{'literal' if literal else 'useful'}_growth_per_row_ratio"
-        found[name] = float(np.median(ratios))
-        found[f"{name}_interval"] = np.quantile(ratios, [0.1, 0.9]).tolist()
-    found["peak_memory_gb"] = max(entry["peak_memory_gb"] for entry in found["growth"])
-    return found
+        figures[name] = float(np.median(ratios))
+        figures[f"{name}_interval"] = np.quantile(ratios, [0.1, 0.9]).tolist()
+    figures["peak_memory_gb"] = max(entry["peak_memory_gb"] for entry in figures["growth"])
+    return figures
 
 
 def _one_size(rows: int, literal: bool) -> tuple[list[float], float]:
-    """Seconds of three turns and the peak memory of this process in GB, the interpreter and the play included."""
+    """Seconds of three turns, and the peak memory of this process in GB, interpreter and play included."""
     play = run_heavy_play(rows)
     mine_macros(play[:1000])
-    times = [_timed(lambda: mine_macros(play, literal=literal, num_primitives=18)) for _ in range(3)]
+    times = in_turns({"mining": lambda: mine_macros(play, literal=literal, num_primitives=18)}, 3)["mining"].tolist()
     unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux kilobytes
     return times, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9

@@ -1,4 +1,4 @@
-"""Things timed in turns, so that whatever else the machine does falls on all of them alike."""
+"""Timing in turns, so that other load on the machine affects all candidates alike."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from masp.config import TrainConfig
 
 
-def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np.ndarray]:
-    """[turns] seconds of each piece of work; all are done once per turn, the order alternating."""
+def in_turns(work: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, np.ndarray]:
+    """[turns] seconds of each candidate; every turn runs all of them once, in alternating order."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(turns):
         for name in list(work)[:: 1 if turn % 2 == 0 else -1]:
@@ -25,7 +25,7 @@ def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np
 
 
 def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
-    """The median of the turns' ratios, and the interval of their middle 80 %, under keys that say so."""
+    """Median of the turns' ratios and the interval of their middle 80 %, as `*_ratio` and `*_ratio_interval`."""
     ratios = slow / fast
     return {
         f"{name}_ratio": float(np.median(ratios)),
@@ -34,13 +34,13 @@ def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
 
 
 def in_own_process(measure: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """What `measure` finds in a fresh process, as a run has one: XLA's threads are chosen when it starts."""
+    """The result of `measure` in a fresh process, because XLA fixes its number of threads when it starts."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, *args).result()
 
 
 class Training:
-    """A loop past its compilation and its first steps, ready to be timed."""
+    """A training loop after compilation and warm-up; calling it runs one turn."""
 
     def __init__(self, config: TrainConfig, iterations: int):
         import jax
@@ -62,12 +62,12 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """Of one call."""
+        """Steps of one call."""
         return self._iterations * self.steps_per_iteration
 
     @property
     def updates(self) -> int:
-        """Of one call."""
+        """Updates of one call."""
         return self._iterations * self._config.updates_per_iteration
 
     def __call__(self) -> None:
