@@ -8,8 +8,7 @@ import pytest
 from masp.macros.actions import ActionSet
 from masp.report.experiment_figures import draw
 from masp.report.render import render
-from masp.report.summary import summarise, summary_lines
-from masp.report.tables import build
+from masp.report.tables import build, summarise, summary_lines
 from masp.similarity.bundle import Bundle, save_bundle
 
 

@@ -34,6 +34,8 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "overlap as it comes": {**_FROZEN, "similarity_start": "overlap"},
 }
 
+FROZEN = tuple(name for name, changes in CONTROLS.items() if changes.get("meta_learning_rate") == 0.0)
+"""Controls whose similarity does not learn."""
 TRANSFERRED = ("transfer", "consensus")
 """Controls whose similarity was learned by another trial."""
 UNPENALISED = ("rainbow", "macros", "macros as it comes")

@@ -15,7 +15,7 @@ from typing import Any
 
 from masp.config import TrainConfig, field_sections, replace, to_flat
 from masp.errors import UserError
-from masp.experiments.controls import CONTROLS, TRANSFERRED
+from masp.experiments.controls import CONTROLS, FROZEN, TRANSFERRED
 from masp.presets import from_preset
 from masp.report.tables import Judged
 
@@ -112,6 +112,8 @@ class Trial:
             raise ValueError(f"the controls {' and '.join(TRANSFERRED)} and only they take a source")
         if self.sweep and set(self.sweep.seeds) & set(self.seeds):
             raise ValueError(f"a sweep must not use reported seeds, got {self.sweep.seeds} and {self.seeds}")
+        if self.sweep and self.sweep.meta_learning_rate and self.control in FROZEN:
+            raise ValueError(f"the control {self.control} does not learn, so there is no meta-learning rate to sweep")
         if self.source and len(self.source.seeds) < len(self.seeds):
             raise ValueError(f"{len(self.seeds)} seeds need as many sources, got {len(self.source.seeds)}")
 
@@ -147,6 +149,8 @@ class Trial:
 def config_of(trial: Trial) -> TrainConfig:
     """The configuration of a trial, without its files, directory and seed."""
     changes = {**CONTROLS[trial.control], **dict(trial.overrides)}
+    if trial.control in FROZEN:  # whatever the rate of the controls that learn
+        changes["meta_learning_rate"] = 0.0
     if trial.env_options:  # otherwise those of the preset
         changes["env_options"] = trial.env_options
     return replace(from_preset(trial.preset, trial.env), frames=trial.frames, **changes).resolved()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from masp.experiments.controls import COMPARED, UNPENALISED
+from masp.experiments.controls import COMPARED, FROZEN, UNPENALISED
 from masp.experiments.experiment import Cell
 from masp.experiments.trial import MacroSet, Play, Sweep, Trial
 from masp.report.tables import Judged
@@ -74,9 +74,16 @@ class Setting:
         return MacroSet(play, k, literal=self.literal, noise=noise)
 
     def _sweep(self, control: str) -> Sweep | None:
-        if not self.weights or control in UNPENALISED:
-            return None
-        return Sweep(self.weights, self.rates if control == "masp" else (), SELECTION_SEEDS, judged=self.judged)
+        return sweep_of(control, self.weights, self.rates, self.judged) if self.weights else None
+
+
+def sweep_of(
+    control: str, weights: tuple[float, ...], rates: tuple[float, ...], judged: Judged = "last"
+) -> Sweep | None:
+    """The sweep of a control: none without a penalty, no rates where nothing is learned."""
+    if control in UNPENALISED:
+        return None
+    return Sweep(weights, () if control in FROZEN else rates, SELECTION_SEEDS, judged=judged)
 
 
 def comparison(setting: Setting) -> list[Cell]:

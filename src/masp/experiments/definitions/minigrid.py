@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from masp.experiments.controls import COMPARED, UNPENALISED
-from masp.experiments.definitions.games import Setting, number_of_macros
+from masp.experiments.controls import COMPARED
+from masp.experiments.definitions.games import Setting, number_of_macros, sweep_of
 from masp.experiments.experiment import Cell, Experiment, Scale, options
-from masp.experiments.trial import Sweep, Trial
+from masp.experiments.trial import Trial
 from masp.presets import SWEEPS
 
 TASKS = {
@@ -54,13 +54,12 @@ def _comparison(scale: Scale) -> list[Cell]:
             for control in COMPARED
         ]
     values = SWEEPS["paper-minigrid"]
-    sweep = Sweep(values["penalty_weight"], values["meta_learning_rate"])
     env_options = (*FAST, "max_episode_steps=2000")
     cells = []
     for task, env in TASKS.items():
         for control in COMPARED:
-            swept = None if control in UNPENALISED else sweep
-            trial = Trial(env, 500_000, tuple(range(5)), control, "paper-minigrid", env_options, sweep=swept)
+            sweep = sweep_of(control, values["penalty_weight"], values["meta_learning_rate"])
+            trial = Trial(env, 500_000, tuple(range(5)), control, "paper-minigrid", env_options, sweep=sweep)
             cells.append(Cell((task,), control, trial))
     return cells
 

@@ -6,10 +6,12 @@ Penalty weights: the preset `paper-sf2` has the paper's sum over actions, the sc
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
-from masp.experiments.controls import COMPARED, UNPENALISED
+from masp.experiments.controls import COMPARED
+from masp.experiments.definitions.games import sweep_of
 from masp.experiments.experiment import Cell, Experiment, Scale, options
-from masp.experiments.trial import Sweep, Trial
+from masp.experiments.trial import Trial
 from masp.presets import SWEEPS
 
 SETS = {"Macro-actions I": "combos=I", "Macro-actions II": "combos=II"}
@@ -56,9 +58,7 @@ def rom_is_there() -> bool:
 def _cells(scale: Scale) -> list[Cell]:
     """The scale paper needs the game itself; smaller scales play what is installed."""
     if scale == "paper":
-        values = SWEEPS["paper-sf2"]
-        sweep = Sweep(values["penalty_weight"], values["meta_learning_rate"])
-        return _fights(500_000_000, tuple(range(5)), (), sweep)
+        return _fights(500_000_000, tuple(range(5)), (), SWEEPS["paper-sf2"])
     frames, seeds, overrides = (2_000, (0,), SMOKE) if scale == "smoke" else (200_000, (0, 1, 2), LAPTOP)
     if rom_is_there():
         return _fights(frames, seeds, overrides, None)
@@ -69,11 +69,11 @@ def _cells(scale: Scale) -> list[Cell]:
     ]
 
 
-def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: Sweep | None) -> list[Cell]:
+def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: dict[str, Any] | None) -> list[Cell]:
     cells = []
     for name, combos in SETS.items():
         for control in COMPARED:
-            swept = None if control in UNPENALISED else sweep
+            swept = sweep and sweep_of(control, sweep["penalty_weight"], sweep["meta_learning_rate"])
             trial = Trial(GAME, frames, seeds, control, "paper-sf2", (combos,), overrides=overrides, sweep=swept)
             cells.append(Cell((name,), control, trial))
     return cells

@@ -1,8 +1,8 @@
 """Statistics over tasks and seeds: by hand, and against rliable.
 
 The reference values were computed once with rliable 1.2.0 (arch 7.2.0, pandas 2.3.3, NumPy 2.4.6) in an environment of
-its own, with 50,000 draws for intervals of mean and IQM, 2,000 for the probability of improvement and 20,000 for the
-profile, and the default seeds. Intervals agree up to the chance of drawing.
+its own, with 50,000 samples for intervals of mean and IQM, 2,000 for the probability of improvement and 20,000 for the
+profile, and the default seeds. Intervals agree up to sampling error.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from masp.report.statistics import (
     aggregate,
+    bootstrap_interval,
     compare,
     difference_of,
     improvement_of,
@@ -96,3 +97,16 @@ def test_no_runs_no_statistic(scores):
 def test_other_tasks_cannot_be_compared():
     with pytest.raises(ValueError, match="same tasks"):
         compare([[1.0]], [[1.0], [2.0]], improvement_of)
+
+
+def test_interval_of_equal_values_is_a_point():
+    assert bootstrap_interval([0.25] * 5) == (0.25, 0.25)
+
+
+def test_interval_has_the_right_width():
+    """For many normal values the bootstrap gives mean +- 1.96 s / sqrt(n)."""
+    values = np.random.default_rng(1).normal(3.0, 2.0, 400)
+    low, high = bootstrap_interval(values)
+    half = 1.96 * values.std() / 20
+    assert low == pytest.approx(values.mean() - half, abs=0.03)
+    assert high == pytest.approx(values.mean() + half, abs=0.03)
