@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
-from masp.report.figures import INSIDE, colour_of, plt, save_figure
+from masp.report.figures import INSIDE, colour_of, save_figure, subplots
 
 Path = str | os.PathLike[str]
 
@@ -32,7 +33,7 @@ def bar_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str
     """One panel per entry, in it one group of bars per task and one bar per column."""
     widest = max(len(series) for series in panels.values())
     size = (min(5.0 + 1.4 * widest, 18.0), 3.6 * len(panels) + 0.6)
-    figure, axes = plt.subplots(len(panels), 1, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(len(panels), 1, size, squeeze=False)
     for axis, (name, series) in zip(axes[:, 0], panels.items(), strict=True):
         columns = _columns(series)
         for place, column in enumerate(columns):
@@ -50,7 +51,7 @@ def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
     across = min(len(series), 9 if len(series) > 12 else 4)
     down = math.ceil(len(series) / across)
     size = (2.2 * across + 1.6, 1.9 * down + 0.6)
-    figure, axes = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(down, across, size, squeeze=False)
     columns = _columns(series)
     for axis, (group, points) in zip(axes.flat, series.items(), strict=False):
         for place, column in enumerate(columns):
@@ -61,7 +62,7 @@ def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
         axis.tick_params(labelsize=7)
     for axis in list(axes.flat)[len(series) :]:
         axis.set_axis_off()
-    handles = [plt.Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
+    handles = [Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
     _finish(figure, path, f"{title} ({measure})")
 
@@ -70,7 +71,7 @@ def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str,
     """Rows (here, paper) of panels, one per task; the groups of a series are the values on the horizontal axis."""
     names = list(dict.fromkeys(name for panels in rows.values() for name in panels))
     size = (4.4 * len(names) + 1.6, 3.6 * len(rows) + 0.4)
-    figure, axes = plt.subplots(len(rows), len(names), figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(len(rows), len(names), size, squeeze=False)
     handles: dict[str, Any] = {}
     for row, (where, panels) in zip(axes, rows.items(), strict=True):
         for axis, name in zip(row, names, strict=True):
@@ -114,7 +115,7 @@ def matrix_chart(panels: Mapping[str, Series], path: Path, title: str, measure: 
     """
     widths = [max(len(_columns(series)), 3) for series in panels.values()]
     size = (1.1 * sum(widths) + 2.4 * len(panels), 4.6)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False, width_ratios=widths)
+    figure, axes = subplots(1, len(panels), size, squeeze=False, width_ratios=widths)
     for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
         columns = _columns(series)
         values = np.array([[points[c].mean if c in points else np.nan for c in columns] for points in series.values()])
@@ -140,7 +141,7 @@ def profile_chart(
     measure: str,
 ) -> None:
     """Share of runs above each threshold, with bands: column to (share, low, high)."""
-    figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axis = subplots(1, 1, (7, 4.2))
     for column, (share, low, high) in profiles.items():
         axis.plot(thresholds, share, linewidth=2, **_style(column))
         axis.fill_between(thresholds, low, high, color=colour_of(column), alpha=0.12, linewidth=0)

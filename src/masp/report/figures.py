@@ -7,11 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only, no window
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from masp.report.statistics import bootstrap_interval
 
@@ -69,7 +66,7 @@ def learning_curves(
     Args:
       curves: variant to seeds to (frames, value) points.
     """
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = subplots(1, 1, (7, 4.2))
     for variant, seeds in curves.items():
         frames, mean, low, high = _band(seeds)
         colour = colour_of(variant)
@@ -102,7 +99,7 @@ def similarity_map(
     ordered = np.array(similarity)[np.ix_(order, order)]
     pairs = ordered[~np.eye(len(ordered), dtype=bool)]
     size = min(4 + 0.06 * len(order), 10)
-    figure, axes = plt.subplots(figsize=(size + 1, size), layout="constrained")
+    figure, axes = subplots(1, 1, (size + 1, size))
     # The diagonal is always one, so the colour scale ends at the largest other entry.
     image = axes.imshow(ordered, cmap="magma", vmin=0, vmax=max(float(pairs.max()) if pairs.size else 1.0, 1e-6))
     figure.colorbar(image, ax=axes, shrink=0.8, label="similarity")
@@ -155,7 +152,7 @@ def effects_picture(
     decisions = np.array([row["decisions"] for row in rows], float)  # [rows, A]
     top = np.argsort(-decisions.sum(axis=0), kind="stable")[:most]
     height = 6.4 + max(2.4, 0.16 * len(top))
-    figure = plt.figure(figsize=(11, height), layout="constrained")
+    figure = Figure(figsize=(11, height), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=[6.0, height - 6.0])
     upper, lower = parts
     for axis, (name, columns) in zip(upper.subplots(2, 2).flat, EFFECTS.items(), strict=True):
@@ -207,8 +204,13 @@ def _action_map(
     axis.figure.colorbar(image, ax=axis, shrink=0.9)
 
 
-def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write the figure, create its folder if needed, and close it."""
+def subplots(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure with axes; without pyplot, whose backend belongs to the user."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write the figure; create its folder if needed."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    plt.close(figure)

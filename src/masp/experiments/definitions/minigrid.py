@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from masp.experiments.controls import COMPARED
@@ -38,29 +39,23 @@ def _comparison(scale: Scale) -> list[Cell]:
         overrides = options(
             eval_every_frames=10_000, log_every_frames=5_000, epsilon_decay_steps=10_000, eval_episodes=32, **MASP
         )
-        return [
-            Cell(
-                ("Door Key 5x5",),
-                control,
-                Trial("DoorKey-5x5", 20_000, (0,), control, "minigrid", FAST, None, None, overrides),
-            )
-            for control in COMPARED
-        ]
+        trial = Trial("", 20_000, (0,), "rainbow", "minigrid", FAST, overrides=overrides)
+        return _rows({"Door Key 5x5": "DoorKey-5x5"}, trial)
     if scale == "laptop":
         overrides = options(checkpoint_every_frames=100_000, **MASP)
-        return [
-            Cell((task,), control, Trial(env, 500_000, (0, 1, 2), control, "minigrid", FAST, overrides=overrides))
-            for task, env in TASKS.items()
-            for control in COMPARED
-        ]
-    values = SWEEPS["paper-minigrid"]
+        return _rows(TASKS, Trial("", 500_000, (0, 1, 2), "rainbow", "minigrid", FAST, overrides=overrides))
     env_options = (*FAST, "max_episode_steps=2000")
+    trial = Trial("", 500_000, tuple(range(5)), "rainbow", "paper-minigrid", env_options)
+    return _rows(TASKS, trial, SWEEPS["paper-minigrid"])
+
+
+def _rows(tasks: dict[str, str], trial: Trial, sweep: dict[str, Any] | None = None) -> list[Cell]:
+    """All controls on all tasks; `trial` gives frames, seeds and settings."""
     cells = []
-    for task, env in TASKS.items():
+    for task, env in tasks.items():
         for control in COMPARED:
-            sweep = sweep_of(control, values["penalty_weight"], values["meta_learning_rate"])
-            trial = Trial(env, 500_000, tuple(range(5)), control, "paper-minigrid", env_options, sweep=sweep)
-            cells.append(Cell((task,), control, trial))
+            swept = sweep_of(control, sweep["penalty_weight"], sweep["meta_learning_rate"]) if sweep else None
+            cells.append(Cell((task,), control, dataclasses.replace(trial, env=env, control=control, sweep=swept)))
     return cells
 
 

@@ -73,7 +73,7 @@ def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: dict[s
     cells = []
     for name, combos in SETS.items():
         for control in COMPARED:
-            swept = sweep and sweep_of(control, sweep["penalty_weight"], sweep["meta_learning_rate"])
+            swept = sweep_of(control, sweep["penalty_weight"], sweep["meta_learning_rate"]) if sweep else None
             trial = Trial(GAME, frames, seeds, control, "paper-sf2", (combos,), overrides=overrides, sweep=swept)
             cells.append(Cell((name,), control, trial))
     return cells
