@@ -39,9 +39,9 @@ Y = np.array(
     ],
 )
 def test_aggregates_agree_with_rliable(scores, statistic, value, low, high):
-    found = aggregate(scores, statistic, samples=20_000)
-    assert found[0] == pytest.approx(value, rel=1e-12)
-    assert found[1:] == pytest.approx((low, high), abs=0.004)
+    figures = aggregate(scores, statistic, samples=20_000)
+    assert figures[0] == pytest.approx(value, rel=1e-12)
+    assert figures[1:] == pytest.approx((low, high), abs=0.004)
 
 
 def test_probability_of_improvement_agrees_with_rliable():
@@ -64,13 +64,13 @@ def test_interquartile_mean_by_hand():
     assert aggregate([[0, 100, 3, 4], [1, -50, 5, 99]], iqm_of)[0] == (1 + 3 + 4 + 5) / 4
 
 
-def test_tasks_count_equally_whatever_their_number_of_runs():
+def test_tasks_have_equal_weight():
     assert aggregate([[1.0], [0.0, 0.0, 0.0]], mean_of)[0] == 0.5
     assert performance_profile([[1.0], [0.0, 0.0, 0.0]], np.array([0.5]))[0] == 0.5
 
 
-def test_strata_stay_apart():
-    """Runs are drawn within their task: between tasks that differ a lot there is no chance."""
+def test_the_bootstrap_is_stratified():
+    """Runs are resampled within their task, so differences between tasks do not widen the interval."""
     assert aggregate([[0.0, 0.0], [1000.0, 1000.0]], mean_of) == (500.0, 500.0, 500.0)
 
 
@@ -89,12 +89,12 @@ def test_difference_of_many_runs_has_the_right_width():
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[1.0], []], [[[1.0]]]])
-def test_no_runs_no_statistic(scores):
+def test_scores_without_runs_are_rejected(scores):
     with pytest.raises(ValueError, match="one non-empty list of runs per task"):
         aggregate(scores, mean_of)
 
 
-def test_other_tasks_cannot_be_compared():
+def test_different_tasks_are_rejected():
     with pytest.raises(ValueError, match="same tasks"):
         compare([[1.0]], [[1.0], [2.0]], improvement_of)
 

@@ -73,8 +73,9 @@ def keep_bundle(trial: Trial, seed: int, run: RunDir, store: Store) -> None:
 
 
 def _learned_file(source_id: str, seed: int, store: Store) -> Path:
-    kept = store.bundle_file(f"{source_id}-{seed}")
-    file = kept if kept.exists() else RunDir(store.run_dir_of(source_id, seed)).bundle_file
+    file = store.bundle_file(f"{source_id}-{seed}")
+    if not file.exists():  # too large to copy, see `keep_bundle`
+        file = RunDir(store.run_dir_of(source_id, seed)).bundle_file
     if not file.exists():
         raise UserError(f"{file} is missing, and with it the similarity to transfer; restore it, or use a new --store")
     return file

@@ -135,9 +135,9 @@ def _similarity(table: Table, records: Records, store: Path, stem: Path) -> list
         cell = cells.get("masp")
         if cell is None or not cell.seeds:
             continue
-        run = store / records[cell.trial, cell.seeds[0]]["run"] / "similarity.safetensors"
-        kept = store / "bundles" / f"{cell.trial}-{cell.seeds[0]}.safetensors"
-        bundle_file = kept if kept.exists() else run
+        bundle_file = store / "bundles" / f"{cell.trial}-{cell.seeds[0]}.safetensors"
+        if not bundle_file.exists():
+            bundle_file = store / records[cell.trial, cell.seeds[0]]["run"] / "similarity.safetensors"
         if bundle_file.exists():
             bundle = load_bundle(bundle_file)
             path = Path(f"{stem}-similarity-{_file_name(row)}.png")
