@@ -54,8 +54,8 @@ class Competitor:
     ours: bool = False
 
 
-def ours(env: str, preset: str, iterations: int, **changes: Any) -> Competitor:
-    return Competitor("ours.py", (env, preset, str(iterations), json.dumps(changes)), ours=True)
+def ours(env: str, preset: str, ticks: int, **changes: Any) -> Competitor:
+    return Competitor("ours.py", (env, preset, str(ticks), json.dumps(changes)), ours=True)
 
 
 CASES: dict[str, dict[str, Competitor]] = {

@@ -18,7 +18,7 @@ from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 Case = tuple[str, dict[str, Any], int]
-"""Environment, changes to its preset, iterations per turn."""
+"""Environment, changes to its preset, ticks per turn; a tick is one step of every environment."""
 
 SMALL_REPLAY = {"replay_steps": 20_000, "min_replay_steps": 1_000}
 OVERHEAD_CASES: dict[str, Case] = {
@@ -86,6 +86,6 @@ def _throughput(names: tuple[str, ...], turns: int, quick: bool) -> dict[str, An
 
 
 def _training(case: Case, variant: str, quick: bool) -> Training:
-    env, changes, iterations = case
+    env, changes, ticks = case
     config = replace(from_preset("auto", env), variant=variant, **changes)
-    return Training(config, iterations // 10 + 1 if quick else iterations)
+    return Training(config, ticks // 10 + 1 if quick else ticks)

@@ -40,9 +40,9 @@ def in_own_process(measure: Callable[..., dict[str, Any]], *args: Any) -> dict[s
 
 
 class Training:
-    """A training loop after compilation and warm-up; calling it runs one turn."""
+    """A training loop after compilation and warm-up; calling it runs one turn of `ticks` ticks."""
 
-    def __init__(self, config: TrainConfig, iterations: int):
+    def __init__(self, config: TrainConfig, ticks: int):
         import jax
 
         from masp.ops.xla_threads import leave_cores_to_kernels
@@ -50,25 +50,30 @@ class Training:
 
         leave_cores_to_kernels(config.env)
         self._wait: Callable[[Any], Any] = jax.block_until_ready
-        self._config, self._iterations = config.resolved(), iterations
-        self._loop = make_loop(self._config)
-        warm_up = self._config.agent.min_replay_steps // self.steps_per_iteration + 1
-        state = self._loop.run(self._loop.init([self._config]), warm_up, False)
-        self._state = self._wait(self._loop.run(state, 2, True))
+        config = config.resolved()
+        self._ticks, self._turns = ticks, 0
+        self._loop = make_loop(config)
+        warm_up = config.agent.min_replay_steps // config.num_envs + 1
+        state = self._loop.run(self._loop.init([config], [self._loop.agent.actions]), warm_up, False)
+        update_ticks = -(-config.agent.steps_per_update // config.num_envs)
+        self._state = self._wait(self._loop.run(state, 2 * update_ticks, True))
+        self._start = self._counts()
 
     @property
-    def steps_per_iteration(self) -> int:
-        return self._config.num_envs * self._config.ticks_per_iteration
+    def steps(self) -> float:
+        """Steps per turn, mean over the turns so far; ticks that reset an environment are not steps."""
+        return (self._counts()[0] - self._start[0]) / self._turns
 
     @property
-    def steps(self) -> int:
-        """Steps of one call."""
-        return self._iterations * self.steps_per_iteration
-
-    @property
-    def updates(self) -> int:
-        """Updates of one call."""
-        return self._iterations * self._config.updates_per_iteration
+    def updates(self) -> float:
+        """Updates per turn, mean over the turns so far."""
+        return (self._counts()[1] - self._start[1]) / self._turns
 
     def __call__(self) -> None:
-        self._state = self._wait(self._loop.run(self._state, self._iterations, True))
+        self._state = self._wait(self._loop.run(self._state, self._ticks, True))
+        self._turns += 1
+
+    def _counts(self) -> tuple[int, int]:
+        """Steps and updates since the beginning."""
+        frames = int(self._loop.frames(self._state).sum())
+        return frames // self._loop.agent.info.frames_per_step, int(self._state.agent.learner.updates)
