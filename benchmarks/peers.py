@@ -42,7 +42,7 @@ RAINBOW = {
     "min_replay_steps": 1_000,
 }
 ENVPOOL, PYTHON = ["backend=envpool"], ["backend=minigrid"]
-DQN = {"num_atoms": 1, "noisy": False, "dueling": False, "double": False, "prioritised": False, "n_step": 1}
+DQN = {"num_atoms": 1, "noisy": False, "dueling": False, "double": False, "priority_exponent": 0.0, "n_step": 1}
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Competitor:
     ours: bool = False
 
 
-def ours(env: str, preset: str, iterations: int, **changes: Any) -> Competitor:
-    return Competitor("ours.py", (env, preset, str(iterations), json.dumps(changes)), ours=True)
+def ours(env: str, preset: str, ticks: int, **changes: Any) -> Competitor:
+    return Competitor("ours.py", (env, preset, str(ticks), json.dumps(changes)), ours=True)
 
 
 CASES: dict[str, dict[str, Competitor]] = {
@@ -82,7 +82,7 @@ CASES: dict[str, dict[str, Competitor]] = {
 
 
 class Process:
-    """A competitor that waits for its turn."""
+    """A process of a competitor, which waits for its turn."""
 
     def __init__(self, competitor: Competitor, peers_python: Path):
         python = sys.executable if competitor.ours else str(peers_python)
@@ -91,7 +91,7 @@ class Process:
         self.size = self._read()
 
     def turn(self) -> float:
-        """Seconds."""
+        """Run one turn; returns its seconds."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -111,7 +111,7 @@ class Process:
 
 
 def peers_python() -> Path:
-    """The interpreter of the competitors' environment, made on first use."""
+    """The interpreter of the competitors' environment, which is created on first use."""
     home = HERE / ".peers"
     python = home / "bin" / "python"
     if not (home / "ready").exists():

@@ -1,4 +1,4 @@
-"""This package, with the settings that the competitors have."""
+"""This package at the settings of the competitors."""
 
 import json
 import sys
@@ -9,9 +9,9 @@ from masp.bench.turns import Training
 from masp.config import replace
 from masp.presets import from_preset
 
-ENV, PRESET, ITERATIONS, CHANGES = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+ENV, PRESET, TICKS, CHANGES = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 
 changes = {name: tuple(value) if isinstance(value, list) else value for name, value in CHANGES.items()}
-training = Training(replace(from_preset(PRESET, ENV), variant="rainbow", **changes), ITERATIONS)
+training = Training(replace(from_preset(PRESET, ENV), variant="rainbow", **changes), TICKS)
 training()
 serve(training, training.steps, training.updates)

@@ -24,7 +24,7 @@ FAMILIES = {
 }
 VARIANTS = ("rainbow", "macros", "masp")
 RANDOM_BREAKOUT = 1.5
-"""Of 30 episodes under the options of docs/atari.md."""
+"""Mean score of 30 random episodes with the options of docs/atari.md."""
 
 
 def from_store(family: str, store: str) -> None:
@@ -60,8 +60,8 @@ def atari(run: str) -> None:
     rows = load_run(run).metrics
     figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
     for column, label, style in (("return", "in training", "-"), ("eval_return", "in evaluation", "o")):
-        known = [row for row in rows if row.get(column) is not None]
-        axes.plot([r["frames"] / 1000 for r in known], [r[column] for r in known], style, label=label)
+        points = [row for row in rows if row.get(column) is not None]
+        axes.plot([r["frames"] / 1000 for r in points], [r[column] for r in points], style, label=label)
     axes.axhline(RANDOM_BREAKOUT, color="grey", linestyle=":", label="random play")
     axes.set(title="Breakout", xlabel="thousand frames", ylabel="score", ylim=(0, None))
     axes.grid(alpha=0.3)

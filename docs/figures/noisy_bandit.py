@@ -1,10 +1,10 @@
-"""How well could anybody tell the groups of `bandit, noisy rewards` apart, by how often each action was tried?
+"""How well could any method tell the groups of `bandit, noisy rewards` apart, by the number of tries per action?
 
     python docs/figures/noisy_bandit.py
 
-Every action is tried equally often in every context, and its mean reward is all that is known of it: pairs are alike by
-how near these means are, over all contexts. No learning, no network: what the data hold. Prints the ROC AUC, by pairs
-and by rows (`masp.similarity.consensus`).
+Every action is tried equally often in every context. Two actions are similar if their mean rewards are close in all
+contexts. There is no learning and no network, so this is the information in the data. Prints the ROC AUC, by pairs and
+by rows (`masp.similarity.consensus`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTEXTS, GROUPS, COPIES, GOOD, BAD, RUNS = 8, 8, 8, 0.6, 0.4, 50
 
 
 def auc(tries: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Of one run, by pairs and by rows."""
+    """AUC of one run, by pairs and by rows."""
     groups = np.arange(GROUPS * COPIES) % GROUPS
     chance = np.where(np.arange(CONTEXTS)[:, None] == groups, GOOD, BAD)
     means = rng.binomial(tries, chance) / tries
@@ -29,6 +29,6 @@ def auc(tries: int, rng: np.random.Generator) -> tuple[float, float]:
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     for tries in (10, 20, 40, 80, 160):
-        found = [auc(tries, rng) for _ in range(RUNS)]
-        (pairs, rows), (spread, _) = np.mean(found, axis=0), np.std(found, axis=0)
+        results = [auc(tries, rng) for _ in range(RUNS)]
+        (pairs, rows), (spread, _) = np.mean(results, axis=0), np.std(results, axis=0)
         print(f"{tries:4d} tries: AUC {pairs:.3f} (standard deviation {spread:.3f}), by rows {rows:.3f}")

@@ -185,16 +185,6 @@ class TrainConfig:
         """Whether the similarity penalty is part of the loss."""
         return self.variant in ("masp", "outcomes") and self.similarity.penalty_weight > 0
 
-    @property
-    def ticks_per_iteration(self) -> int:
-        """Ticks between bursts of updates: the fewest that keep `steps_per_update` exactly."""
-        return math.lcm(self.num_envs, self.agent.steps_per_update) // self.num_envs
-
-    @property
-    def updates_per_iteration(self) -> int:
-        """Updates per burst."""
-        return math.lcm(self.num_envs, self.agent.steps_per_update) // self.agent.steps_per_update
-
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
         _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "seed")

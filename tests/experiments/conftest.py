@@ -1,4 +1,4 @@
-"""Programs that run the tiny experiment, with compiled programs shared between their stores."""
+"""Processes that run the tiny experiment; their stores share a cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def compiled_programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def new_store(tmp_path_factory: pytest.TempPathFactory, compiled_programs: Path) -> Callable[[], Path]:
-    """A function that makes an empty store."""
+    """A function that creates an empty store."""
 
-    def make() -> Path:
+    def create() -> Path:
         store = tmp_path_factory.mktemp("store")
         (store / "work").mkdir()
         (store / "work" / "compiled").symlink_to(compiled_programs)
         return store
 
-    return make
+    return create
 
 
 @pytest.fixture(scope="session")
 def start() -> Iterator[Start]:
-    """A function that starts the program; what still runs at the end is killed."""
+    """A function that starts the program; processes that still run at the end are killed."""
     running: list[subprocess.Popen] = []
 
     def begin(store: Path, *flags: str) -> subprocess.Popen:
@@ -55,7 +55,7 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(scope="session")
 def expected(new_store, start):
-    """The results of a run that nothing happened to."""
+    """The results of an undisturbed run."""
     store = new_store()
     finish(start(store))
     before = lines(store)

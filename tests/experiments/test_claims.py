@@ -1,4 +1,4 @@
-"""Who may run a unit: exactly one process, whatever happens to it."""
+"""Exactly one process may run a unit, whatever happens to it."""
 
 import json
 import os
@@ -45,14 +45,14 @@ def test_a_claim_excludes_others_until_released(tmp_path):
     assert claims.holder(tmp_path) is None
 
 
-def test_a_live_process_keeps_its_claim_and_says_how_far_it_is(tmp_path, holder):
+def test_a_live_process_keeps_its_claim_and_reports_progress(tmp_path, holder):
     assert claims.take(tmp_path) is None
-    said = claims.holder(tmp_path)
-    assert said is not None and said["pid"] == holder.pid and said["progress"] == {"frames": 7}
+    message = claims.holder(tmp_path)
+    assert message is not None and message["pid"] == holder.pid and message["progress"] == {"frames": 7}
 
 
-def test_a_sleeping_process_of_this_machine_keeps_its_claim(tmp_path, holder):
-    """A laptop that was closed for the night has no heartbeat, but its processes live."""
+def test_a_stopped_process_of_this_machine_keeps_its_claim(tmp_path, holder):
+    """A suspended laptop has no heartbeat, but its processes live."""
     holder.send_signal(signal.SIGSTOP)
     for file in tmp_path.glob("*.json"):
         os.utime(file, (0, 0))
@@ -68,13 +68,13 @@ def test_the_claim_of_a_killed_process_is_taken_at_once(tmp_path, holder):
     claim.release()
 
 
-def test_of_many_that_see_a_stale_claim_one_gets_it(tmp_path, holder):
+def test_only_one_of_many_takes_a_stale_claim(tmp_path, holder):
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     with ThreadPoolExecutor(16) as pool:
-        taken = [claim for claim in pool.map(lambda _: claims.take(tmp_path), range(64)) if claim is not None]
-    assert len(taken) == 1
-    taken[0].release()
+        winners = [claim for claim in pool.map(lambda _: claims.take(tmp_path), range(64)) if claim is not None]
+    assert len(winners) == 1
+    winners[0].release()
 
 
 def test_another_machine_is_judged_by_its_heartbeat(tmp_path, holder):
@@ -90,7 +90,7 @@ def test_another_machine_is_judged_by_its_heartbeat(tmp_path, holder):
     claim.release()
 
 
-def test_a_holder_that_was_taken_for_dead_stops(tmp_path, monkeypatch):
+def test_a_holder_that_lost_its_claim_stops(tmp_path, monkeypatch):
     monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.01)
     claim = claims.take(tmp_path)
     assert claim is not None
@@ -105,13 +105,13 @@ def test_a_holder_that_was_taken_for_dead_stops(tmp_path, monkeypatch):
     assert other.exists()
 
 
-def test_a_number_that_is_used_again_is_not_the_same_process(tmp_path):
-    """Process numbers come around; the time of start tells."""
+def test_a_reused_process_id_is_not_the_same_process(tmp_path):
+    """The start time distinguishes processes with the same id."""
     claim = claims.take(tmp_path)
     assert claim is not None
     claim.release()
-    said = {**claims._me(), "started": "1", "progress": {}}
-    (tmp_path / "1.json").write_text(json.dumps(said))
+    message = {**claims._this_process(), "started": "1", "progress": {}}
+    (tmp_path / "1.json").write_text(json.dumps(message))
     again = claims.take(tmp_path)
     assert again is not None
     again.release()

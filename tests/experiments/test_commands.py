@@ -2,19 +2,20 @@
 
 import importlib.util
 import json
+from pathlib import Path
 
 import pytest
+from tiny_runs import full_record
 
 from masp.cli.main import main
 from masp.experiments.catalogue import NAMES, experiment
-from masp.experiments.plan import plan
-from masp.experiments.reproduce import plan_data
+from masp.experiments.plan import plan, plan_data
 from masp.experiments.store import Store
 
 
 @pytest.fixture
 def store(tmp_path):
-    """A store with all records of the scale smoke of planted, as if it had been run."""
+    """A store with all records of `planted` at the scale smoke."""
     store = Store(tmp_path / "results")
     planned = plan(experiment("planted"), "smoke")
     store.write_plan("planted", "smoke", plan_data(planned))
@@ -26,39 +27,31 @@ def store(tmp_path):
 
 def record(unit, seed):
     value = 0.25 + 0.5 * seed
-    return {
-        "trial": unit.trial_id,
-        "seed": seed,
-        "label": unit.label,
-        "env": unit.trial.env,
-        "variant": unit.trial.variant,
-        "control": unit.trial.control,
-        "k": None,
-        "frames": unit.trial.frames,
-        "frames_per_second": 1000.0,
-        "success": value,
-        "return": value,
-        "chosen": {},
-        "seconds": 12.5,
-        "commit": "abc",
-        "finished": "2026-01-01T00:00:00Z",
-        "run": "nowhere",
-        "curve_frames": [6000, 12000],
-        "curve_success": [0.1, value],
-        "curve_return": [0.1, value],
-        "config": {"hidden": 64},
-    }
+    return full_record(
+        unit.trial_id,
+        seed,
+        label=unit.label,
+        env=unit.trial.env,
+        variant=unit.trial.variant,
+        control=unit.trial.control,
+        frames=unit.trial.frames,
+        success=value,
+        curve_frames=[6000, 12000],
+        curve_success=[0.1, value],
+        curve_return=[0.1, value],
+        **{"return": value},
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_plan_comes_without_running(name, tmp_path, capsys):
+def test_plan_prints_without_running(name, tmp_path, capsys):
     assert main(["reproduce", name, "--plan", "--store", str(tmp_path / "none")]) == 0
     text = capsys.readouterr().out
     assert text.startswith(f"{name}, scale smoke: ") and "estimate: " in text
     assert not (tmp_path / "none").exists()
 
 
-def test_the_scale_paper_only_plans(tmp_path, capsys):
+def test_the_scale_paper_only_prints_its_plan(tmp_path, capsys):
     assert main(["reproduce", "atari", "--scale", "paper", "--store", str(tmp_path / "none")]) == 0
     text = capsys.readouterr().out
     assert "trials" in text and "frames" in text
@@ -76,7 +69,7 @@ def test_the_plan_as_json(tmp_path, capsys):
     assert figures["frames"] == 54 * ((runs - 1) * 2_000_000_000 + 200_000_000)
 
 
-def test_what_is_finished_is_not_run_again(store, capsys):
+def test_finished_units_are_not_run_again(store, capsys):
     assert main(["reproduce", "planted", "--store", str(store)]) == 0
     text = capsys.readouterr().out
     assert "0 runs left" in text
@@ -84,9 +77,9 @@ def test_what_is_finished_is_not_run_again(store, capsys):
 
 
 @pytest.mark.parametrize(("name", "module"), [("minigrid", "envpool"), ("minatar", "pgx"), ("atari", "ale_py")])
-def test_a_missing_package_is_said_before_anything_runs(name, module, tmp_path, capsys, monkeypatch):
+def test_a_missing_package_is_reported_before_anything_runs(name, module, tmp_path, capsys, monkeypatch):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda found: None if found == module else find(found))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == module else find(name))
     assert main(["reproduce", name, "--store", str(tmp_path / "none")]) == 2
     assert f"needs the package {module}: pip install 'masp-rl[" in capsys.readouterr().err
     assert not (tmp_path / "none").exists()
@@ -116,14 +109,14 @@ def test_without_results_the_table_has_the_papers_figures(name, tmp_path, capsys
         assert "paper " in text
 
 
-def test_a_larger_scale_that_was_only_begun_is_not_shown(store, capsys):
+def test_a_larger_scale_without_results_is_not_shown(store, capsys):
     Store(store).write_plan("planted", "paper", plan_data(plan(experiment("planted"), "paper")))
     assert main(["table", "planted", "--store", str(store)]) == 0
     text = capsys.readouterr().out
-    assert "scale smoke" in text and "of fewer than 5 seeds" in text
+    assert "scale smoke" in text and "with fewer than 5 seeds" in text
 
 
-def test_a_changed_definition_is_said(store, capsys):
+def test_a_changed_definition_is_reported(store, capsys):
     data = json.loads((store / "plans" / "planted-smoke.json").read_text())
     data["cells"].pop()
     (store / "plans" / "planted-smoke.json").write_text(json.dumps(data))
@@ -142,11 +135,36 @@ def test_results_are_listed_and_filtered(store, capsys):
     assert [record["seed"] for record in json.loads(capsys.readouterr().out)["records"]] == [0, 1]
 
 
-def test_results_tell_of_a_torn_line(store, capsys):
+def test_results_report_an_unfinished_line(store, capsys):
     file = next((store / "records").iterdir())
     file.write_text(file.read_text() + '{"trial"')
     assert main(["results", "--store", str(store)]) == 0
     assert "the last line is not finished; left out" in capsys.readouterr().err
+
+
+def test_unreadable_lines_and_plans_are_reported_and_the_rest_is_shown(store, capsys):
+    file = next((store / "records").iterdir())
+    file.write_text("nonsense\n" + file.read_text())
+    (store / "plans" / "planted-laptop.json").write_text("{")
+    assert main(["table", "planted", "--store", str(store)]) == 0
+    text = capsys.readouterr().out
+    assert f"{file}, line 1: not a record (broken JSON); left out" in text
+    assert f"{store / 'plans' / 'planted-laptop.json'}: line 1: broken JSON" in text
+    assert "0.500" in text and "[0.250, 0.750]" in text
+
+
+RESULTS = Path(__file__).parents[2] / "results"
+PLANS = sorted(file.stem.removesuffix("-laptop") for file in (RESULTS / "plans").glob("*-laptop.json"))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_results_of_earlier_versions_are_shown(name, capsys):
+    """The store of the repository has plans and records of format 1."""
+    assert main(["table", name, "--json", "--store", str(RESULTS)]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert table["scale"] == "laptop"
+    assert any(cell["mean"] is not None for row in table["rows"] for cell in row["cells"].values())
+    assert not any("left out" in note for note in table["notes"])
 
 
 @pytest.mark.parametrize(
@@ -154,14 +172,14 @@ def test_results_tell_of_a_torn_line(store, capsys):
     [
         (["reproduce", "nonsense"], "invalid choice: 'nonsense'"),
         (["reproduce", "planted", "--jobs", "0"], "at least 1"),
-        (["reproduce", "planted", "--human", "somewhere"], "has no use for --human"),
+        (["reproduce", "planted", "--human", "somewhere"], "does not take --human"),
         (["reproduce", "atari", "--human", "nowhere"], "there is no such folder"),
         (["results", "--store", "nowhere"], "there is no such results store"),
         (["results", "--store", ".", "--where", "nonsense"], "expected NAME=VALUE"),
         (["table", "planted", "--json", "--latex"], "not allowed with"),
     ],
 )
-def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
+def test_user_errors_print_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:
         code = main(arguments)

@@ -1,4 +1,4 @@
-"""Units on a local Ray: a killed worker's unit goes on elsewhere."""
+"""Units on a local Ray cluster: the unit of a killed worker resumes in another."""
 
 import os
 import signal

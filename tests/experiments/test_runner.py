@@ -1,4 +1,4 @@
-"""Runners for real: killed, doubled, with workers that die. The finished results are those of an undisturbed run."""
+"""Runners that are killed, run twice, or lose workers: the results equal those of an undisturbed run."""
 
 import dataclasses
 import json
@@ -9,25 +9,24 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from tiny_experiment import BASE, PLAIN, RICH, TINY
-from tiny_runs import finish, half_way, lines, results, wait_for
+from tiny_runs import finish, full_record, half_way, lines, results, wait_for
 
+import masp
 from masp.experiments import claims
-from masp.experiments.estimate import START_SECONDS
-from masp.experiments.identity import trial_id
-from masp.experiments.materials import chosen_settings
+from masp.experiments.estimate import START_SECONDS, summary
+from masp.experiments.materials import chosen_settings, prepare
 from masp.experiments.plan import plan
-from masp.experiments.reproduce import summary
-from masp.experiments.store import Store
-from masp.experiments.trial import Sweep
+from masp.experiments.record import kernels
+from masp.experiments.store import FORMAT, Store
+from masp.experiments.trial import MacroSet, Sweep, trial_id
+from masp.macros.actions import ActionSet
 from masp.report.tables import build
 from masp.similarity.bundle import load_bundle
 from masp.similarity.consensus import consensus
 
-KIND = {"env": "planted-bandit", "variant": "macros", "k": None}
 
-
-def test_a_killed_runner_goes_on_from_its_checkpoint(expected, new_store, start, tmp_path):
-    """Also when the store was moved meanwhile."""
+def test_a_killed_runner_resumes_from_its_checkpoint(expected, new_store, start, tmp_path):
+    """Also if the store was moved."""
     store = new_store()
     killed = start(store)
     wait_for(lambda: half_way(store), killed)
@@ -38,14 +37,14 @@ def test_a_killed_runner_goes_on_from_its_checkpoint(expected, new_store, start,
     (run,) = [
         folder for folder in (store / "work/runs").glob("*/seed-*") if (folder / "checkpoint.safetensors").exists()
     ]
-    made = (run / "actions.json").stat().st_mtime_ns
+    created = (run / "actions.json").stat().st_mtime_ns
     finish(start(store))
-    assert (run / "actions.json").stat().st_mtime_ns == made  # resumed, not begun anew
+    assert (run / "actions.json").stat().st_mtime_ns == created  # resumed, not started again
     assert results(store) == expected
 
 
-def test_a_checkpoint_of_another_version_is_begun_anew(expected, new_store, start):
-    """The settings are the same, the arrays are not."""
+def test_a_checkpoint_of_another_version_starts_again(expected, new_store, start):
+    """The settings are the same, but the arrays differ."""
     store = new_store()
     killed = start(store)
     wait_for(lambda: half_way(store), killed)
@@ -79,7 +78,7 @@ def test_a_killed_worker_process_is_replaced(expected, new_store, start):
 def test_workers_end_with_their_runner(new_store, start):
     store = new_store()
     runner = start(store, "--jobs", "2")
-    workers = wait_for(lambda: [said["pid"] for said in holders(store)], runner)
+    workers = wait_for(lambda: [message["pid"] for message in holders(store)], runner)
     runner.send_signal(signal.SIGKILL)
     runner.wait()
     wait_for(lambda: not any(claims._started(worker) for worker in workers))
@@ -87,7 +86,7 @@ def test_workers_end_with_their_runner(new_store, start):
 
 def holders(store):
     folders = (store / "work/claims").glob("*")
-    return [said for said in map(claims.holder, folders) if said is not None]
+    return [message for message in map(claims.holder, folders) if message is not None]
 
 
 def test_all_kinds_of_trials(new_store, start):
@@ -101,18 +100,19 @@ def test_all_kinds_of_trials(new_store, start):
     store = Store(store_path)
     records = store.records()
     cells = {cell.column: cell.trial for cell in RICH.cells("smoke") if cell.row == ("bandit",)}
-    found = {column: records[trial_id(trial), trial.seeds[0]] for column, trial in cells.items()}
-    _check_transfer(store_path, records, found, cells)
+    first = {column: records[trial_id(trial), trial.seeds[0]] for column, trial in cells.items()}
+    _check_provenance(first["masp"])
+    _check_transfer(store_path, records, cells)
     np.testing.assert_array_equal(
-        similarity_of(store_path, found["consensus"]), consensus(similarity_of(store_path, found["masp"]))
-    )  # seed 1 takes from the first seed of the source
-    _check_truth(store_path, found["truth"])
-    _check_noise(store_path, found["noise"])
+        similarity_of(store_path, first["consensus"]), consensus(similarity_of(store_path, first["masp"]))
+    )  # its seed 1 uses the first seed of the source
+    _check_truth(store_path, first["truth"])
+    _check_noise(store_path, [records[trial_id(cells["noise"]), seed] for seed in (0, 1)])
     data = store.read_plan("tiny", "smoke")
     table = build(data, records)
-    shown = {row: {column: cell.mean for column, cell in row_cells.items()} for row, row_cells in table.rows}
-    assert shown["broken",] == {"masp": None, "transfer": None}
-    assert shown["bandit",]["masp"] == np.mean([records[trial_id(cells["masp"]), seed]["success"] for seed in (0, 1)])
+    means = {row: {column: cell.mean for column, cell in row_cells.items()} for row, row_cells in table.rows}
+    assert means["broken",] == {"masp": None, "transfer": None}
+    assert means["bandit",]["masp"] == np.mean([records[trial_id(cells["masp"]), seed]["success"] for seed in (0, 1)])
 
 
 def test_a_sweep_chooses_by_its_own_seeds(tmp_path):
@@ -121,9 +121,9 @@ def test_a_sweep_chooses_by_its_own_seeds(tmp_path):
     trial = dataclasses.replace(BASE, sweep=Sweep((0.1, 0.2, 0.3), (0.01, 0.02), seeds=(100, 101)))
     means = [0.1, 0.7, 0.2, 0.7, 0.3, 0.4]
     for candidate, mean in zip(trial.candidates(), means, strict=True):
-        found = trial_id(candidate)
-        store.append([{"trial": found, "seed": seed, "success": mean, "return": -mean} for seed in (100, 101)])
-        store.append([{"trial": found, "seed": seed, "success": 1 - mean, "return": 0.0} for seed in (0, 1)])
+        name = trial_id(candidate)
+        store.append([full_record(name, seed, success=mean, **{"return": -mean}) for seed in (100, 101)])
+        store.append([full_record(name, seed, success=1 - mean) for seed in (0, 1)])
     assert chosen_settings(trial, store) == {"penalty_weight": 0.1, "meta_learning_rate": 0.02}
     assert chosen_settings(BASE, store) == {}
 
@@ -133,8 +133,7 @@ def test_a_sweep_may_be_judged_by_the_whole_run(tmp_path):
     store = Store(tmp_path)
     trial = dataclasses.replace(BASE, sweep=Sweep((0.1, 0.2), seeds=(100,)))
     for candidate, curve in zip(trial.candidates(), ([0.0, 0.9], [0.5, 0.9]), strict=True):
-        record = {"trial": trial_id(candidate), "seed": 100, "success": 0.9, "return": 0.0, "curve_success": curve}
-        store.append([record])
+        store.append([full_record(trial_id(candidate), 100, success=0.9, curve_success=curve)])
     assert chosen_settings(trial, store) == {"penalty_weight": 0.1}
     by_run = dataclasses.replace(trial, sweep=Sweep((0.1, 0.2), seeds=(100,), judged="run"))
     assert chosen_settings(by_run, store) == {"penalty_weight": 0.2}
@@ -144,15 +143,21 @@ def similarity_of(store_path, record):
     return load_bundle(store_path / record["run"] / "similarity.safetensors").similarity
 
 
-def _check_transfer(store_path, records, found, cells):
-    """Each seed keeps the similarity of its own source as it was."""
+def _check_provenance(record):
+    assert record["format"] == FORMAT == 2
+    assert record["version"] == record["versions"]["masp"] == masp.__version__
+    assert record["kernels"] == kernels()
+
+
+def _check_transfer(store_path, records, cells):
+    """Each seed keeps the similarity of its own source unchanged."""
     source, target = trial_id(cells["masp"]), trial_id(cells["transfer"])
-    taken = [similarity_of(store_path, records[target, seed]) for seed in (0, 1)]
-    given = [similarity_of(store_path, records[source, seed]) for seed in (0, 1)]
-    np.testing.assert_array_equal(taken, given)
-    assert not np.array_equal(given[0], given[1])
+    transferred = [similarity_of(store_path, records[target, seed]) for seed in (0, 1)]
+    learned = [similarity_of(store_path, records[source, seed]) for seed in (0, 1)]
+    np.testing.assert_array_equal(transferred, learned)
+    assert not np.array_equal(learned[0], learned[1])
     kept = [load_bundle(store_path / "bundles" / f"{source}-{seed}.safetensors").similarity for seed in (0, 1)]
-    np.testing.assert_array_equal(kept, given)
+    np.testing.assert_array_equal(kept, learned)
 
 
 def _check_truth(store_path, record):
@@ -161,20 +166,39 @@ def _check_truth(store_path, record):
     np.testing.assert_array_equal(similarity_of(store_path, record), groups[:, None] == groups[None])
 
 
-def _check_noise(store_path, record):
-    """Two mined macros beside three primitives, in a file that the store keeps."""
-    assert record["actions"] == 5 and record["k"] == 2 and record["noise"] == 0.5
-    assert (store_path / record["config"]["macros"]).exists()
+def _check_noise(store_path, records):
+    """Two mined macros beside three primitives, in a file per seed that the store keeps."""
+    for record in records:
+        assert record["actions"] == 5 and record["k"] == 2 and record["noise"] == 0.5
+        assert record["config"]["macros"].endswith(f"-{record['seed']}.json")
+        assert (store_path / record["config"]["macros"]).exists()
+        assert record["seeds_together"] == [0, 1]
     (play,) = (store_path / "plays").iterdir()  # kept, so that other macros can be mined from it later
     assert {action for episode in json.loads(play.read_text()) for action in episode} <= {0, 1, 2}
 
 
-def test_the_plan_says_what_is_left(new_store):
+def test_the_summary_of_a_plan_counts_what_is_left(new_store):
     store = Store(new_store())
     before = summary(plan(TINY, "smoke"), store, 1)
     assert (before["trials"], before["runs"], before["runs_left"], before["frames"]) == (1, 2, 2, 4_000)
-    store.append([{"trial": trial_id(PLAIN), "seed": 1, "frames_per_second": 100.0, "seconds": 1.0, **KIND}])
+    store.append([full_record(trial_id(PLAIN), 1)])
     after = summary(plan(TINY, "smoke"), store, 2)
     assert (after["runs_left"], after["frames_left"]) == (1, 2_000)
-    assert after["core_seconds_left"] == pytest.approx(START_SECONDS + 20)  # as fast as the one that is there
+    assert after["core_seconds_left"] == pytest.approx(START_SECONDS + 20)  # at the speed of the finished one
     assert after["seconds_left"] == pytest.approx(START_SECONDS + 20)
+
+
+def test_noise_draws_other_macros_of_the_same_lengths_for_every_seed(tmp_path):
+    """So that seeds train in one program and intervals over seeds contain the draw of macros."""
+    store = Store(tmp_path)
+    noisy = dataclasses.replace(
+        BASE, env="planted-grid", env_options=("sequences=12",), control="macros", macros=MacroSet(noise=0.75)
+    )
+    files = [prepare(noisy, seed, store)["macros"] for seed in (0, 1)]
+    assert prepare(noisy, 1, store)["macros"] == files[1]
+    sets = [ActionSet.load(file) for file in files]
+    own = ActionSet.load(prepare(dataclasses.replace(noisy, macros=MacroSet()), 0, store)["macros"])
+    assert sets[0].sequences() != sets[1].sequences()
+    for actions in sets:
+        assert actions.lengths.tolist() == own.lengths.tolist()
+        assert actions.sequences() != own.sequences()

@@ -1,4 +1,4 @@
-"""An experiment of a few seconds, with everything that a real one has; also a program that runs it.
+"""An experiment of a few seconds with all kinds of trials; also a program that runs it.
 
 python tiny_experiment.py STORE [--rich] [--jobs N] [--ray]
 """
@@ -11,7 +11,7 @@ import sys
 
 from masp.experiments.experiment import Cell, Experiment, Scale, options
 from masp.experiments.plan import plan
-from masp.experiments.reproduce import Where, reproduce
+from masp.experiments.runner import Where, reproduce
 from masp.experiments.store import Store
 from masp.experiments.trial import MacroSet, Play, Trial
 
@@ -49,11 +49,11 @@ MINED = MacroSet(Play(AGENT, steps=200, epsilon=0.5), k=2, min_length=1, max_len
 
 
 PLAIN = dataclasses.replace(BASE, control="macros", seeds=(0, 1), together=False, frames=2_000)
-"""With a checkpoint every 100 frames, so that there is time to kill it between two of them."""
+"""With a checkpoint every 100 frames, to be killed between two of them."""
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """Two units of the same program, because compiling is what takes time here."""
+    """Two units of the same program, because compilation takes most of the time."""
     del scale
     return [Cell(("bandit",), "macros", PLAIN)]
 
@@ -62,7 +62,7 @@ def rich_cells(scale: Scale) -> list[Cell]:
     """All kinds of trials, and one that fails together with the one that needs it."""
     del scale
     transferred = dataclasses.replace(BASE, control="transfer", source=BASE)
-    noisy = dataclasses.replace(BASE, control="macros", macros=dataclasses.replace(MINED, noise=0.5), seeds=(0,))
+    noisy = dataclasses.replace(BASE, control="macros", macros=dataclasses.replace(MINED, noise=0.5))
     broken = dataclasses.replace(BASE, env_options=("nonsense=1",))
     return [
         Cell(("broken",), "masp", broken),

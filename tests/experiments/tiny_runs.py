@@ -1,4 +1,4 @@
-"""Looking at runs of the tiny experiment from outside."""
+"""Results and progress of the tiny experiment, seen from outside."""
 
 import time
 
@@ -7,11 +7,38 @@ from masp.experiments.store import Store
 from masp.similarity.bundle import load_bundle
 
 PATIENCE = 1500
-"""Seconds until a test that waits gives up."""
+"""Seconds until a waiting test gives up."""
+
+
+def full_record(trial="a", seed=0, **values):
+    """A record with all fields that readers need."""
+    defaults = {
+        "trial": trial,
+        "seed": seed,
+        "label": "a label",
+        "env": "planted-bandit",
+        "variant": "macros",
+        "control": "macros",
+        "k": None,
+        "config": {"hidden": 64},
+        "chosen": {},
+        "commit": "abc",
+        "run": "nowhere",
+        "frames": 400,
+        "frames_per_second": 100.0,
+        "seconds": 12.5,
+        "finished": "2026-01-01T00:00:00Z",
+        "return": 0.0,
+        "success": 0.0,
+        "curve_frames": [],
+        "curve_return": [],
+        "curve_success": [],
+    }
+    return {**defaults, **values}
 
 
 def results(store_path):
-    """What must not depend on how a run went: figures, curves and similarities."""
+    """Figures, curves and similarities, which must not depend on interruptions."""
     store = Store(store_path)
     records = store.records()
     assert store.problems == {}
@@ -28,13 +55,13 @@ def lines(store_path):
 
 
 def wait_for(condition, process=None):
-    """What `condition` returns once it is true; not longer than `process` lives."""
+    """Wait until `condition` is true and return its value; fail if `process` ends before."""
     deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, "it did not happen"
         assert process is None or process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
-    return found
+    return value
 
 
 def finish(process, code=0):
@@ -44,10 +71,10 @@ def finish(process, code=0):
 
 
 def half_way(store_path):
-    """Process numbers of those that train a unit which has a checkpoint."""
-    found = []
+    """Ids of the processes that train a unit which has a checkpoint."""
+    pids = []
     for folder in (store_path / "work" / "runs").glob("*"):
-        said = claims.holder(store_path / "work" / "claims" / folder.name)
-        if said and list(folder.glob("seed-*/checkpoint.safetensors")):
-            found.append(said["pid"])
-    return found
+        message = claims.holder(store_path / "work" / "claims" / folder.name)
+        if message and list(folder.glob("seed-*/checkpoint.safetensors")):
+            pids.append(message["pid"])
+    return pids

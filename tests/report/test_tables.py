@@ -1,4 +1,4 @@
-"""Tables: the right records in the right cells, beside the right figures of the paper, in every format."""
+"""Tables: records in their cells, beside the paper's figures, in every format."""
 
 import json
 
@@ -8,8 +8,7 @@ import pytest
 from masp.macros.actions import ActionSet
 from masp.report.experiment_figures import draw
 from masp.report.render import render
-from masp.report.summary import summarise, summary_lines
-from masp.report.tables import build
+from masp.report.tables import build, summarise, summary_lines
 from masp.similarity.bundle import Bundle, save_bundle
 
 
@@ -75,7 +74,7 @@ def test_cells_hold_their_records_and_the_papers_figures(table):
     assert (empty.mean, empty.values, empty.paper) == (None, (), "0.87")
 
 
-def test_text_shows_ours_the_papers_and_where_they_come_from(table):
+def test_text_shows_our_figures_the_papers_and_their_origin(table):
     text = render(table[0], "text")
     for expected in ("0.750", "[0.500, 1.000]", "paper 0.88", "0.250", "–: not run yet (1 of 5 cells)", "a note"):
         assert expected in text
@@ -101,7 +100,7 @@ def test_latex_is_balanced_and_escaped(table):
     assert r"95 \% bootstrap" in text and "95 % " not in text
 
 
-def test_json_holds_everything(table):
+def test_json_has_all_fields(table):
     data = json.loads(json.dumps(table[0].to_json()))
     first = data["rows"][0]
     assert first["row"] == {"task": "Door Key"}
@@ -110,14 +109,14 @@ def test_json_holds_everything(table):
     assert first["cells"]["masp"]["paper"] == "1"
 
 
-def test_the_claim_is_held_against_every_control(table):
-    found = summarise(table[0])
-    assert set(found["against"]) == {"rainbow"}  # one seed of macros says nothing
-    assert found["against"]["rainbow"]["rows"] == 1  # Four Rooms has no rainbow to compare with
-    assert found["against"]["rainbow"]["probability_of_improvement"][0] == 1.0
-    assert found["against"]["rainbow"]["difference"][0] == 0.5
-    assert set(found["over_tasks"]) == {"masp"}  # macros are not complete
-    assert found["over_tasks"]["masp"]["mean"][0] == 0.5
+def test_masp_is_compared_with_every_other_column(table):
+    summary = summarise(table[0])
+    assert set(summary["against"]) == {"rainbow"}  # macros have one seed only
+    assert summary["against"]["rainbow"]["rows"] == 1  # Four Rooms has no rainbow to compare with
+    assert summary["against"]["rainbow"]["probability_of_improvement"][0] == 1.0
+    assert summary["against"]["rainbow"]["difference"][0] == 0.5
+    assert set(summary["over_tasks"]) == {"masp"}  # macros are not complete
+    assert summary["over_tasks"]["masp"]["mean"][0] == 0.5
     assert (
         "masp beats rainbow with probability 1.00 [1.00, 1.00], difference 0.500 [0.250, 0.750] (1 row)"
         in summary_lines(table[0])
@@ -130,14 +129,14 @@ def test_scores_of_atari_are_normalised_before_they_are_averaged():
     data["cells"][0]["env"], data["cells"][1]["env"] = "Pong", "Breakout"
     # by hand: Pong random -20.7, human 14.6; Breakout random 1.7, human 30.5
     records = dict([record("Pong-masp", 0, 14.6), record("Breakout-masp", 0, 1.7)])
-    found = summarise(build(data, records))
-    assert found["over_tasks"]["masp"]["mean"][0] == pytest.approx(50.0)
+    summary = summarise(build(data, records))
+    assert summary["over_tasks"]["masp"]["mean"][0] == pytest.approx(50.0)
 
 
 def test_returns_of_other_games_are_not_averaged():
     data = plan([(["a"], "masp"), (["b"], "masp")], measure="return", paper_table="")
-    found = summarise(build(data, dict([record("a-masp", 0, 1.0), record("b-masp", 0, 2.0)])))
-    assert found["over_tasks"] == {}
+    summary = summarise(build(data, dict([record("a-masp", 0, 1.0), record("b-masp", 0, 2.0)])))
+    assert summary["over_tasks"] == {}
 
 
 @pytest.mark.parametrize("kind", ["bars", "lines", "matrix"])

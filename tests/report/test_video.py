@@ -1,4 +1,4 @@
-"""Pictures of observations, and moving ones."""
+"""Observations as pictures, and videos."""
 
 import shutil
 
@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from masp.errors import UserError
-from masp.report.pictures import COLOURS, picture
-from masp.report.video import CAPTION_HEIGHT, Scene, require_format, write_video
+from masp.report.video import CAPTION_HEIGHT, COLOURS, Scene, picture, require_format, write_video
 
 
 def scenes(count, size=40):
@@ -40,9 +39,9 @@ def test_names_that_cannot_be_written():
 def test_images_show_their_newest_frame():
     grey = np.zeros((4, 5, 2), np.uint8)
     grey[1, 2, 1] = 200
-    drawn = picture(grey, "image")
-    assert drawn.shape == (4, 5, 3)
-    assert (drawn[1, 2] == 200).all() and drawn.sum() == 600
+    image = picture(grey, "image")
+    assert image.shape == (4, 5, 3)
+    assert (image[1, 2] == 200).all() and image.sum() == 600
     colour = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
     np.testing.assert_array_equal(picture(colour, "image"), colour)
 
@@ -50,26 +49,26 @@ def test_images_show_their_newest_frame():
 def test_planes_have_colours():
     planes = np.zeros((3, 3, 2), bool)
     planes[0, 0, 0] = planes[1, 1] = True
-    drawn = picture(planes, "planes")
-    np.testing.assert_array_equal(drawn[0, 0], COLOURS[0])
-    np.testing.assert_array_equal(drawn[1, 1], COLOURS[1])  # the later plane lies on top
-    np.testing.assert_array_equal(drawn[2, 2], [20, 20, 20])
+    image = picture(planes, "planes")
+    np.testing.assert_array_equal(image[0, 0], COLOURS[0])
+    np.testing.assert_array_equal(image[1, 1], COLOURS[1])  # the later plane lies on top
+    np.testing.assert_array_equal(image[2, 2], [20, 20, 20])
 
 
 def test_vectors_are_bars():
-    drawn = picture(np.array([1.0, -0.5, 0.0, np.nan]), "vector")
-    lit = (drawn != 20).any(axis=2)
+    image = picture(np.array([1.0, -0.5, 0.0, np.nan]), "vector")
+    lit = (image != 20).any(axis=2)
     heights = [lit[:, 8 * i].sum() for i in range(4)]
     assert heights == [32, 17, 1, 1]
     assert lit[:32, 0].sum() == 31 and not lit[:32, 8].any()  # up, and down
 
 
 @pytest.mark.parametrize(("kind", "planes"), [("minigrid", 4), ("minigrid-mission", 5)])
-def test_minigrid_is_drawn_by_minigrid(kind, planes):
+def test_minigrid_is_image_by_minigrid(kind, planes):
     cells = np.zeros((7, 7, planes), np.uint8)
     cells[..., 0] = 1
     cells[3, 3, :3] = (8, 1, 0)  # a goal, green
-    drawn = picture(cells, kind)
-    assert drawn.shape == (7 * 24, 7 * 24, 3)
-    middle = drawn[3 * 24 + 12, 3 * 24 + 12].astype(int)
+    image = picture(cells, kind)
+    assert image.shape == (7 * 24, 7 * 24, 3)
+    middle = image[3 * 24 + 12, 3 * 24 + 12].astype(int)
     assert middle[1] > middle[0] + 50 and middle[1] > middle[2] + 50

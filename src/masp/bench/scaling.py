@@ -1,8 +1,7 @@
 """How the cost of an update grows with the number of actions, with the similarity as a matrix and as factors.
 
-Updates alone, on random data: `masp` with each against `macros`, whose last layer grows too. What an update says about
-itself is computed as in a run, where it goes into the log: without it XLA leaves out the action values that only
-`masp` needs for anything else.
+Updates alone, on random data: `masp` over `macros`, whose last layer grows too. The metrics of an update are summed as
+in a run. Otherwise XLA would remove action values that `macros` computes only for the metrics.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from masp.similarity import matrix as sim
 ACTIONS = (50, 128, 256, 512, 1042)
 RANK = 16
 NETWORKS: dict[str, tuple[str, tuple[int, ...], Any]] = {
-    # an environment with that preset, one observation as the network sees it
+    # name: an environment whose preset to use, shape and type of one observation
     "planes": ("minatar-breakout", (10, 10, 6), jnp.bool_),
     "image": ("Breakout", (84, 84, 4), jnp.uint8),
 }
 UPDATES = {"planes": 48, "image": 16}
-"""Of a turn: whole periods of the meta-step."""
+"""Updates per turn: a multiple of the meta-period."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "macros": {"variant": "macros"},
     "matrix": {"variant": "masp", "similarity_rank": 0},
@@ -41,7 +40,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Both networks at all sizes; `quick` to see that it works."""
+    """Measure both networks at all sizes; `quick` only shows that it works."""
     turns = 3 if quick else 5
     figures: dict[str, Any] = {"turns": turns, "rank": RANK}
     for network in ("planes",) if quick else NETWORKS:
@@ -65,14 +64,14 @@ def _measure(network: str, counts: tuple[int, ...], turns: int, updates: int) ->
         at = f"{network}_{count}_actions"
         figures[f"{at}_macros_ms"] = 1e3 * float(min(seconds["macros"])) / updates
         for kind in ("matrix", "factors"):
-            found = ratio(f"{at}_{kind}_over_macros", seconds[kind], seconds["macros"])
-            print(json.dumps(found), file=sys.stderr, flush=True)  # the largest take minutes
-            figures.update(found)
+            figure = ratio(f"{at}_{kind}_over_macros", seconds[kind], seconds["macros"])
+            print(json.dumps(figure), file=sys.stderr, flush=True)  # progress: the largest sizes take minutes
+            figures.update(figure)
     return figures
 
 
 class _Updates:
-    """A learner with one batch that it learns from again and again."""
+    """A learner that updates on one batch again and again."""
 
     def __init__(self, config: TrainConfig, kind: Any, shape: tuple[int, ...], dtype: Any, actions: int):
         config = config.resolved()

@@ -1,4 +1,4 @@
-"""Things timed in turns, so that whatever else the machine does falls on all of them alike."""
+"""Timing in turns, so that other load on the machine affects all candidates alike."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from masp.environments.registry import family_of
 from masp.ops import tune_this_process
 
 
-def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np.ndarray]:
-    """[turns] seconds of each piece of work; all are done once per turn, the order alternating."""
+def in_turns(work: Mapping[str, Callable[[], Any]], turns: int) -> dict[str, np.ndarray]:
+    """[turns] seconds of each candidate; every turn runs all of them once, in alternating order."""
     seconds: dict[str, list[float]] = {name: [] for name in work}
     for turn in range(turns):
         for name in list(work)[:: 1 if turn % 2 == 0 else -1]:
@@ -27,7 +27,7 @@ def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np
 
 
 def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
-    """The median of the turns' ratios, and the interval of their middle 80 %, under keys that say so."""
+    """Median of the turns' ratios and the interval of their middle 80 %, as `*_ratio` and `*_ratio_interval`."""
     ratios = slow / fast
     return {
         f"{name}_ratio": float(np.median(ratios)),
@@ -36,40 +36,45 @@ def ratio(name: str, slow: np.ndarray, fast: np.ndarray) -> dict[str, Any]:
 
 
 def in_own_process(measure: Callable[..., dict[str, Any]], *args: Any) -> dict[str, Any]:
-    """What `measure` finds in a fresh process, as a run has one: XLA's threads are chosen when it starts."""
+    """The result of `measure` in a fresh process, because XLA fixes its number of threads when it starts."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         return process.submit(measure, *args).result()
 
 
 class Training:
-    """A loop past its compilation and its first steps, ready to be timed."""
+    """A training loop after compilation and warm-up; calling it runs one turn of `ticks` ticks."""
 
-    def __init__(self, config: TrainConfig, iterations: int):
+    def __init__(self, config: TrainConfig, ticks: int):
         import jax
 
         from masp.training.train import make_loop
 
         tune_this_process(family_of(config.env).preset)
         self._wait: Callable[[Any], Any] = jax.block_until_ready
-        self._config, self._iterations = config.resolved(), iterations
-        self._loop = make_loop(self._config)
-        warm_up = self._config.agent.min_replay_steps // self.steps_per_iteration + 1
-        state = self._loop.run(self._loop.init([self._config]), warm_up, False)
-        self._state = self._wait(self._loop.run(state, 2, True))
+        config = config.resolved()
+        self._ticks, self._turns = ticks, 0
+        self._loop = make_loop(config)
+        warm_up = config.agent.min_replay_steps // config.num_envs + 1
+        state = self._loop.run(self._loop.init([config], [self._loop.agent.actions]), warm_up, False)
+        update_ticks = -(-config.agent.steps_per_update // config.num_envs)
+        self._state = self._wait(self._loop.run(state, 2 * update_ticks, True))
+        self._start = self._counts()
 
     @property
-    def steps_per_iteration(self) -> int:
-        return self._config.num_envs * self._config.ticks_per_iteration
+    def steps(self) -> float:
+        """Steps per turn, mean over the turns so far; ticks that reset an environment are not steps."""
+        return (self._counts()[0] - self._start[0]) / self._turns
 
     @property
-    def steps(self) -> int:
-        """Of one call."""
-        return self._iterations * self.steps_per_iteration
-
-    @property
-    def updates(self) -> int:
-        """Of one call."""
-        return self._iterations * self._config.updates_per_iteration
+    def updates(self) -> float:
+        """Updates per turn, mean over the turns so far."""
+        return (self._counts()[1] - self._start[1]) / self._turns
 
     def __call__(self) -> None:
-        self._state = self._wait(self._loop.run(self._state, self._iterations, True))
+        self._state = self._wait(self._loop.run(self._state, self._ticks, True))
+        self._turns += 1
+
+    def _counts(self) -> tuple[int, int]:
+        """Steps and updates since the beginning."""
+        frames = int(self._loop.frames(self._state).sum())
+        return frames // self._loop.agent.info.frames_per_step, int(self._state.agent.learner.updates)

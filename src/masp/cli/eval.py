@@ -78,6 +78,6 @@ def _require_writable(video: str) -> None:
 
 
 def _film(run: Run, video: str, seed: int) -> int:
-    from masp.report.filming import film
+    from masp.report.video import film
 
     return film(run, video, seed)

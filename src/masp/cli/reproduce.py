@@ -1,11 +1,11 @@
-"""Run an experiment of the paper, or its affordable twin, and print its table.
+"""Run an experiment of the paper, or one of ours, and print its table.
 
-  masp reproduce planted --scale smoke          minutes, to see that everything works
+  masp reproduce planted --scale smoke          minutes, shows that everything works
   masp reproduce minatar-k --scale laptop       hours on two cores
   masp reproduce atari --scale paper            prints the plan; --run or --ray runs it
 
-The plan and its estimated time come first. Finished trials are skipped, interrupted ones go on from their checkpoint:
-the command can be stopped and started again at any time, also several times at once on the same --store.
+It first prints the plan with an estimate of its time. Finished trials are skipped and interrupted ones resume from
+their checkpoint: the command can be stopped and started again at any time, and several can share one --store.
 
 experiments:
 """
@@ -22,7 +22,7 @@ from masp.experiments.catalogue import NAMES, TITLES
 from masp.experiments.experiment import SCALES
 
 MOST_JOBS = 4
-"""Unless asked for more: each process holds a replay of up to a gigabyte."""
+"""Default limit, because each process holds a replay of up to a gigabyte."""
 
 __doc__ += "".join(f"  {name:<18}{TITLES[name]}\n" for name in NAMES)
 
@@ -41,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="run on a Ray cluster; auto: start a local one")
     parser.add_argument("--cpus-per-trial", type=float, default=1.0, metavar="N", help="for Ray (default: 1)")
     parser.add_argument("--gpus-per-trial", type=float, default=0.0, metavar="N", help="for Ray (default: 0)")
-    parser.add_argument("--cluster-cores", type=int, default=1024, metavar="N", help="estimate for so many cores too")
-    parser.add_argument("--human", default="", metavar="DIR", help="mine macros from people's play: DIR/GAME/*.txt")
+    parser.add_argument(
+        "--cluster-cores", type=int, default=1024, metavar="N", help="also estimate for this many cores"
+    )
+    parser.add_argument("--human", default="", metavar="DIR", help="mine macros from human play: DIR/GAME/*.txt")
     parser.add_argument("--figures", metavar="DIR", help="also draw the figures")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -51,9 +53,9 @@ def run(args: argparse.Namespace) -> int:
     if (args.jobs is not None and args.jobs < 1) or args.cluster_cores < 1:
         raise UserError("--jobs and --cluster-cores must be at least 1")
     from masp.experiments.catalogue import experiment
-    from masp.experiments.estimate import cores
+    from masp.experiments.estimate import cores, summary
     from masp.experiments.plan import plan
-    from masp.experiments.reproduce import Where, reproduce, require_installed, summary
+    from masp.experiments.runner import Where, reproduce, require_installed
     from masp.experiments.store import Store
     from masp.ops import tune_this_process
 
@@ -61,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
     jobs = args.jobs or min(cores(), MOST_JOBS)
     planned = plan(experiment(args.name), args.scale, args.human, [c for c in args.only.split(",") if c], args.rows)
     figures = summary(planned, store, jobs, args.cluster_cores)
-    shown = sys.stderr if args.json else sys.stdout
-    print(describe(figures), file=shown, flush=True)
+    print(describe(figures), file=sys.stderr if args.json else sys.stdout, flush=True)
     only_plan = args.plan or (args.scale == "paper" and not (args.run or args.ray))
     if only_plan:
         if args.json:
@@ -78,14 +79,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _command(args: argparse.Namespace) -> str:
-    """What was asked for, as records keep it; folders of this machine mean nothing elsewhere."""
+    """The command as records keep it, without folders of this machine."""
     only = f" --only '{args.only}'" if args.only else ""
     only += f" --rows '{args.rows}'" if args.rows else ""
     return f"masp reproduce {args.name} --scale {args.scale}{only}{' --human DIR' if args.human else ''}"
 
 
 def describe(figures: dict[str, Any]) -> str:
-    """The plan in two or three lines."""
+    """The plan in up to three lines."""
     from masp.experiments.estimate import duration
 
     text = (
@@ -106,7 +107,7 @@ def describe(figures: dict[str, Any]) -> str:
 
 
 def _finish(args: argparse.Namespace, store: Any, failed: dict[str, str]) -> int:
-    """Table, figures, and what went wrong."""
+    """Print the table, draw the figures and list the failures."""
     from masp.cli.table import figures, print_table, stored_table
 
     table = stored_table(store, args.name, args.scale)

@@ -1,10 +1,10 @@
-"""List what the results store holds: one line per finished trial and seed.
+"""List the records of the results store: one line per finished trial and seed.
 
   masp results
   masp results --where env=planted-grid control=masp --columns trial seed success frames
   masp results --json
 
-The files below STORE/records are JSON lines, which pandas, Polars and DuckDB read as they are.
+The files below STORE/records are JSON lines, which pandas, Polars and DuckDB read directly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COLUMNS = ("trial", "label", "env", "control", "seed", "frames", "return", "succ
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
     parser.add_argument("--where", nargs="+", default=[], metavar="NAME=VALUE", help="only records with these values")
-    parser.add_argument("--columns", nargs="+", default=list(COLUMNS), metavar="NAME", help="what to show")
+    parser.add_argument("--columns", nargs="+", default=list(COLUMNS), metavar="NAME", help="fields to show")
     parser.add_argument("--json", action="store_true", help="print one JSON object with whole records")
 
 
@@ -31,9 +31,9 @@ def run(args: argparse.Namespace) -> int:
 
     store = Store(args.store)
     if not store.path.exists():
-        raise UserError(f"{args.store}: there is no such results store; 'masp reproduce' makes one")
-    wanted = [_condition(text) for text in args.where]
-    records = [record for record in store.records().values() if all(_fits(record, *one) for one in wanted)]
+        raise UserError(f"{args.store}: there is no such results store; 'masp reproduce' creates one")
+    conditions = [_condition(text) for text in args.where]
+    records = [record for record in store.records().values() if all(_fits(record, *one) for one in conditions)]
     for where, reason in store.problems.items():
         print(f"masp results: {where}: {reason}", file=sys.stderr)
     if args.json:
@@ -51,8 +51,8 @@ def _condition(text: str) -> tuple[str, str]:
 
 
 def _fits(record: dict[str, Any], name: str, value: str) -> bool:
-    found = record.get(name, record["config"].get(name))
-    return value in map(str, found) if isinstance(found, list) else _shown(found) == value or str(found) == value
+    field = record.get(name, record["config"].get(name))
+    return value in map(str, field) if isinstance(field, list) else value in (_text(field), str(field))
 
 
 def _print(records: list[dict[str, Any]], columns: list[str]) -> None:
@@ -60,19 +60,18 @@ def _print(records: list[dict[str, Any]], columns: list[str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    if records:
-        known = {*records[0], *records[0]["config"]}
-        for name in columns:
-            if name not in known:
-                raise UserError(f"--columns: records have no {name!r}; they have {', '.join(sorted(known))}")
+    fields = {name for record in records for name in (*record, *record["config"])}
+    for name in columns:
+        if records and name not in fields:
+            raise UserError(f"--columns: records have no {name!r}; they have {', '.join(sorted(fields))}")
     table = Table(*columns)
     for record in records:
-        table.add_row(*[escape(_shown(record.get(name, record["config"].get(name)))) for name in columns])
+        table.add_row(*[escape(_text(record.get(name, record["config"].get(name)))) for name in columns])
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     print(f"{len(records)} records")
 
 
-def _shown(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -91,7 +91,7 @@ def _draw_effects(source: str, names: list[str], path: str) -> None:
     rows = RunDir(source).read_metrics() if Path(source).is_dir() else []
     if not rows or "advantage" not in rows[-1]:
         raise UserError(f"{source}: --effects needs the metrics of a run, as 'masp train' writes them now")
-    from masp.report.effects_picture import effects_picture
+    from masp.report.figures import effects_picture
 
     effects_picture(rows, names, path, f"{Path(source).name}: what the penalty does")
 

@@ -1,4 +1,4 @@
-"""Print the table of an experiment: what was run here, beside the paper's figures.
+"""Print the table of an experiment: the results in the store beside the paper's figures.
 
 masp table planted
 masp table minatar-k --markdown --figures figures/
@@ -18,7 +18,7 @@ from masp.experiments.experiment import SCALES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", choices=NAMES, help=", ".join(NAMES))
-    parser.add_argument("--scale", choices=SCALES, help="default: the largest of which something was run")
+    parser.add_argument("--scale", choices=SCALES, help="default: the largest with results")
     parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print one JSON object")
@@ -44,10 +44,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stored_table(store: Any, name: str, scale: str | None, judged: str | None = None) -> Any:
-    """The table of what the store holds; without results, the cells of the experiment with the paper's figures."""
+    """The table of the results in the store; without results, the paper's figures alone."""
     from masp.experiments.catalogue import experiment
-    from masp.experiments.plan import plan
-    from masp.experiments.reproduce import plan_data
+    from masp.experiments.plan import plan, plan_data
     from masp.report.paper import paper_remarks
     from masp.report.tables import build
 
@@ -65,28 +64,29 @@ def stored_table(store: Any, name: str, scale: str | None, judged: str | None = 
 
 
 def _stored_plan(store: Any, name: str, scale: str | None) -> dict[str, Any] | None:
+    """The plan with results of the largest scale, else the one of the largest scale."""
     plans = [store.read_plan(name, candidate) for candidate in ([scale] if scale else reversed(SCALES))]
-    known = [plan for plan in plans if plan is not None]
+    readable = [plan for plan in plans if plan is not None]
     finished = {trial for trial, _ in store.records()}
-    shown = [plan for plan in known if any(cell["trial"] in finished for cell in plan["cells"])]
-    return next(iter(shown + known), None)
+    with_results = [plan for plan in readable if any(cell["trial"] in finished for cell in plan["cells"])]
+    return next(iter(with_results + readable), None)
 
 
 def figures(store: Any, table: Any, folder: str) -> list[Path]:
-    """Draw what belongs to the table."""
+    """Draw the figures of the table; returns the files."""
     from masp.report.experiment_figures import draw
 
     return draw(table, store.records(), store.path, Path(folder))
 
 
 def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
-    """To standard output."""
+    """Print the table to standard output."""
     from masp.report.render import render
-    from masp.report.summary import summarise
+    from masp.report.tables import summarise
 
     if form == "json":
-        shown = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}
-        print(json.dumps(shown))
+        data = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}
+        print(json.dumps(data))
         return
     print(render(table, form))  # type: ignore[arg-type]
     for file in files:

@@ -1,1 +1,1 @@
-"""Experiments as data."""
+"""Experiments: definitions as data, and the engine that runs them."""

@@ -1,4 +1,4 @@
-"""All experiments by name; each is imported when it is asked for."""
+"""All experiments by name. The module of an experiment is imported when the experiment is asked for."""
 
 from __future__ import annotations
 
@@ -7,31 +7,44 @@ import importlib
 from masp.errors import UserError
 from masp.experiments.experiment import Experiment
 
-TITLES = {
-    "minigrid": "four MiniGrid tasks",
-    "atari": "Atari, 54 games at the scale paper",
-    "atari-k": "Atari, number of macros from 64 to 1024",
-    "atari-noise": "Atari, macros replaced by random ones",
-    "atari-transfer": "Atari, similarity of another game",
-    "street-fighter": "Street Fighter II, two sets of combos",
-    "minatar": "MinAtar, the affordable twin of atari",
-    "minatar-k": "MinAtar, number of macros from 0 to 1024",
-    "minatar-noise": "MinAtar, macros replaced by random ones",
-    "minatar-transfer": "MinAtar, similarity of another game",
-    "planted": "tasks with known groups of equivalent actions",
-    "structure": "tasks on which telling actions apart should matter",
-    "structure-minatar": "the same question with mined macros in MinAtar",
-    "structure-minigrid": "the same question with 8 to 128 mined macros in MiniGrid",
-    "defaults": "rainbow, macros and masp as they come, planted tasks and MiniGrid",
-    "defaults-minatar": "the same with mined macros in MinAtar",
+FAMILIES: dict[str, dict[str, str]] = {
+    # module in `definitions`: its experiments with a line for the help text
+    "atari": {
+        "atari": "Atari, 54 games at the scale paper",
+        "atari-k": "Atari, number of macros from 64 to 1024",
+        "atari-noise": "Atari, macros replaced by random ones",
+        "atari-transfer": "Atari, similarity of another game",
+    },
+    "minigrid": {
+        "minigrid": "four MiniGrid tasks",
+        "structure-minigrid": "MiniGrid with 8 to 128 mined macros, weights swept",
+    },
+    "street_fighter": {"street-fighter": "Street Fighter II, two sets of combos"},
+    "minatar": {
+        "minatar": "MinAtar, the affordable counterpart of atari",
+        "minatar-k": "MinAtar, number of macros from 0 to 1024",
+        "minatar-noise": "MinAtar, macros replaced by random ones",
+        "minatar-transfer": "MinAtar, similarity of another game",
+        "structure-minatar": "MinAtar with 32 and 1024 mined macros, weights swept",
+    },
+    "planted": {
+        "planted": "tasks with known groups of equivalent actions",
+        "structure": "tasks on which it should matter which actions are similar",
+    },
+    "defaults": {
+        "defaults": "all variants at the presets, planted tasks and MiniGrid",
+        "defaults-minatar": "all variants at the presets, MinAtar with mined macros",
+    },
 }
+TITLES = {name: title for experiments in FAMILIES.values() for name, title in experiments.items()}
 NAMES = tuple(TITLES)
 
 
 def experiment(name: str) -> Experiment:
     """The experiment called `name`."""
-    if name not in NAMES:
-        raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(NAMES)}")
-    module = importlib.import_module(f"masp.experiments.definitions.{name.replace('-', '_')}")
-    found: Experiment = module.EXPERIMENT
-    return found
+    for family, names in FAMILIES.items():
+        if name in names:
+            module = importlib.import_module(f"masp.experiments.definitions.{family}")
+            experiments: dict[str, Experiment] = module.EXPERIMENTS
+            return experiments[name]
+    raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(NAMES)}")

@@ -1,8 +1,8 @@
-"""Who runs a unit: a folder of numbered claims, of which the highest counts.
+"""Which process runs a unit: a folder of numbered claim files, of which the highest counts.
 
-A claim is taken by creating the next number exclusively, which the file system lets one process do, and only if the
-newest claim is stale. A claim is stale when its process is gone (seen from the same machine) or when its heartbeat is
-old (seen from another). A holder that was taken for dead finds a higher number at its next heartbeat and stops.
+A process takes a claim by creating the file with the next number exclusively, if the newest claim is stale. A claim is
+stale when its process is gone (seen from the same machine) or when its heartbeat is old (seen from another machine). A
+holder that was wrongly considered dead sees a higher number at its next heartbeat and stops.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 HEARTBEAT_SECONDS = 2.0
 STALE_SECONDS = 60.0
-"""Older than this is dead, if the process cannot be looked up; clocks of machines must agree to within half of it."""
+"""Age of a heartbeat that counts as dead if the process cannot be looked up; clocks must agree to within half of it."""
 
 
 class ClaimLostError(RuntimeError):
-    """Another process has taken over what this one was believed to have left."""
+    """Another process has taken the claim, because it considered this one dead."""
 
 
 class Claim:
@@ -37,13 +37,13 @@ class Claim:
         self._thread.start()
 
     def report(self, progress: dict[str, Any]) -> None:
-        """What others may show; raises if the claim was lost."""
+        """Publish the progress with the next heartbeat; raises if the claim was lost."""
         self._progress = progress
         if self.lost:
             raise ClaimLostError(f"{self._file.parent.name} was taken over by another process")
 
     def release(self) -> None:
-        """Let others have the unit."""
+        """Give the claim up."""
         self._done.set()
         self._thread.join()
         if not self.lost:
@@ -58,30 +58,30 @@ class Claim:
 
     def _beat(self) -> None:
         partial = self._file.with_suffix(".partial")
-        partial.write_text(_said(self._progress))
+        partial.write_text(_message(self._progress))
         partial.replace(self._file)
 
 
 def take(folder: Path) -> Claim | None:
-    """The claim on the unit of `folder`; None: somebody else has it."""
+    """Take the claim of `folder`; None: another process has it."""
     folder.mkdir(parents=True, exist_ok=True)
     newest = _newest(folder)
     if newest and not _stale(folder / f"{newest}.json"):
         return None
     file = folder / f"{newest + 1}.json"
-    written = folder / f"{secrets.token_hex(8)}.new"
-    written.write_text(_said({}))
+    draft = folder / f"{secrets.token_hex(8)}.new"
+    draft.write_text(_message({}))
     try:
-        os.link(written, file)  # fails if it exists, and the file is there with its content or not at all
+        os.link(draft, file)  # atomic: fails if the file exists, and never shows it half written
     except FileExistsError:
         return None
     finally:
-        written.unlink()
+        draft.unlink()
     return Claim(file, newest + 1)
 
 
 def holder(folder: Path) -> dict[str, Any] | None:
-    """What the live holder of a unit last said; None: nobody has it."""
+    """The last message of the live holder of a claim; None: there is none."""
     newest = _newest(folder)
     file = folder / f"{newest}.json"
     return _read(file) if newest and not _stale(file) else None
@@ -98,42 +98,42 @@ def _newest(folder: Path) -> int:
 
 def _stale(file: Path) -> bool:
     try:
-        said, age = _read(file), time.time() - file.stat().st_mtime
+        message, age = _read(file), time.time() - file.stat().st_mtime
     except FileNotFoundError:  # released just now
         return True
-    if said is None or said["machine"] != _me()["machine"]:
+    if message is None or message["machine"] != _this_process()["machine"]:
         return age > STALE_SECONDS
-    return _started(said["pid"]) != said["started"]
+    return _started(message["pid"]) != message["started"]
 
 
 def _read(file: Path) -> dict[str, Any] | None:
     try:
-        said: dict[str, Any] = json.loads(file.read_text())
-        return said
+        message: dict[str, Any] = json.loads(file.read_text())
+        return message
     except (ValueError, FileNotFoundError):
         return None
 
 
-def _said(progress: dict[str, Any]) -> str:
-    return json.dumps({**_me(), "progress": progress})
+def _message(progress: dict[str, Any]) -> str:
+    return json.dumps({**_this_process(), "progress": progress})
 
 
-def _me() -> dict[str, Any]:
-    """This process, so that another one can tell whether it still lives."""
+def _this_process() -> dict[str, Any]:
+    """Enough to tell from another process whether this one still lives."""
     return {"host": platform.node(), "machine": _machine(), "pid": os.getpid(), "started": _started(os.getpid())}
 
 
 def _machine() -> str:
-    """The same for two processes exactly if one can look the other up by its number."""
+    """Equal for two processes exactly if one can look the other up by its process id."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{platform.node()} {boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
-        return f"{platform.node()} {os.getpid()}"  # no such table here: only the heartbeat tells
+        return f"{platform.node()} {os.getpid()}"  # no process table: only the heartbeat counts
 
 
 def _started(pid: int) -> str:
-    """When a process began, in ticks since boot; numbers are used again, so the number alone does not tell."""
+    """Start of a process in ticks since boot, "" if it is gone; ids are reused, so the id alone is not enough."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a person sees while units run: a bar for all and one for each that runs; without a terminal, lines."""
+"""Progress of units on standard error: one bar in total and one per running unit; without a terminal, lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from masp.experiments.work import Outcome
 
 
 class Display:
-    """A `Watcher` that prints to standard error."""
+    """The progress bars; a context manager."""
 
     def __init__(self, units: Sequence[Unit], speeds: Speeds, jobs: int):
         self._console = Console(stderr=True)
@@ -27,13 +27,13 @@ class Display:
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[shown]}"),
+            TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
         )
-        self._all = self._bars.add_task("all trials", total=max(sum(self._cost.values()), 1.0), shown="")
-        self._lines: dict[str, TaskID] = {}
+        self._all = self._bars.add_task("all trials", total=max(sum(self._cost.values()), 1.0), text="")
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Display:
         self._bars.start()
@@ -42,41 +42,41 @@ class Display:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._bars.stop()
 
-    def progress(self, unit: Unit, said: dict[str, Any]) -> None:
-        """Frames done of one unit."""
-        if not said:
+    def progress(self, unit: Unit, state: dict[str, Any]) -> None:
+        """Show the frames that one unit has done, as its claim reports them."""
+        if not state:
             return
-        done, total = said["frames"], max(said["total"], 1)
-        if unit.id not in self._lines:
-            self._lines[unit.id] = self._bars.add_task(escape(_short(unit.label)), total=total, shown="")
-        shown = f"{said['doing']} {done:,}/{total:,}"
+        done, total = state["frames"], max(state["total"], 1)
+        if unit.id not in self._tasks:
+            self._tasks[unit.id] = self._bars.add_task(escape(_short(unit.label)), total=total, text="")
+        text = f"{state['doing']} {done:,}/{total:,}"
         for name in ("success", "return"):
-            if said.get(name) is not None:
-                shown += f"  {name} {said[name]:.3g}"
+            if state.get(name) is not None:
+                text += f"  {name} {state[name]:.3g}"
                 break
-        self._bars.update(self._lines[unit.id], completed=min(done, total), total=total, shown=shown)
+        self._bars.update(self._tasks[unit.id], completed=min(done, total), total=total, text=text)
         self._left[unit.id] = self._cost[unit.id] * (1 - min(done / total, 1.0))
         self._update_all()
 
     def ended(self, unit: Unit, outcome: Outcome) -> None:
-        """One unit less."""
+        """Show the outcome of a unit."""
         self._ended += 1
         self._left[unit.id] = 0.0
-        if unit.id in self._lines:
-            self._bars.remove_task(self._lines.pop(unit.id))
+        if unit.id in self._tasks:
+            self._bars.remove_task(self._tasks.pop(unit.id))
         self._update_all()
-        word = "done" if outcome.state == "done" else f"FAILED: {outcome.message}"
+        result = "done" if outcome.state == "done" else f"FAILED: {outcome.message}"
         seeds = f"seed{'s' if len(unit.seeds) > 1 else ''} {', '.join(map(str, unit.seeds))}"
-        line = f"[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {word}; {self._remaining()}"
+        line = f"[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {result}; {self._remaining()}"
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _update_all(self) -> None:
         done = sum(self._cost.values()) - sum(self._left.values())
-        shown = f"{self._ended}/{len(self._cost)} units, {self._remaining()}"
-        self._bars.update(self._all, completed=done, shown=shown)
+        text = f"{self._ended}/{len(self._cost)} units, {self._remaining()}"
+        self._bars.update(self._all, completed=done, text=text)
 
     def _remaining(self) -> str:
-        """Time left: the estimate, corrected by how it went so far."""
+        """Time left: the estimate, corrected by the speed so far."""
         done, left = sum(self._cost.values()) - sum(self._left.values()), sum(self._left.values())
         elapsed = time.monotonic() - self._began
         rate = done / elapsed if elapsed > 30 and done > 0 else float(self._jobs)

@@ -1,6 +1,6 @@
-"""How long units will take: from earlier records of the same kind, else from figures measured once.
+"""How long units will take: from earlier records of the same kind, otherwise from figures measured once.
 
-The figures are frames per second of one core of a small virtual machine; they are for planning only.
+The figures are frames per second of one core of a small virtual machine, for planning only.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from math import prod
 from statistics import median
+from typing import Any
 
 from masp.environments.registry import family_of
-from masp.experiments.plan import Unit
-from masp.experiments.store import Record
+from masp.experiments.plan import Plan, Unit
+from masp.experiments.store import Record, Store
 
 FRAMES_PER_SECOND: dict[str, float] = {
     # environment family: frames per second and core of `macros` with the environment's own macros
@@ -29,40 +30,40 @@ FRAMES_PER_SECOND: dict[str, float] = {
 MASP_COST = 1.5
 """Time of `masp` over that of `macros`."""
 OPTION_SPEEDS = {"size=42": 4.0}
-"""How much quicker an option of the environment makes a run; 42 x 42 instead of 84 x 84."""
+"""Speed-up by an option of the environment: images of 42 x 42 instead of 84 x 84."""
 START_SECONDS = 20.0
-"""Compiling, filling the replay and evaluating, per unit."""
+"""Compilation, filling the replay and evaluation, per unit."""
 
 Speeds = dict[tuple[str, str, int | None], float]
 
 
 def speeds_of(records: Iterable[Record]) -> Speeds:
     """Frames per second by environment, variant and number of mined macros."""
-    seen: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
+    samples: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
     for record in records:
         if record["frames_per_second"]:
-            seen[record["env"], record["variant"], record["k"]].append(record["frames_per_second"])
-    return {key: median(values) for key, values in seen.items()}
+            samples[record["env"], record["variant"], record["k"]].append(record["frames_per_second"])
+    return {key: median(values) for key, values in samples.items()}
 
 
 def seconds_of(unit: Unit, speeds: Speeds) -> float:
-    """Time that a unit takes on one core."""
+    """Time of a unit on one core."""
     trial = unit.trial
     k = None if trial.macros is None or trial.macros.play is None else trial.macros.k
-    seen = speeds.get((trial.env, trial.variant, k))
-    guessed = _guess(trial.env, trial.variant, k) * prod(OPTION_SPEEDS.get(option, 1.0) for option in trial.env_options)
-    return START_SECONDS + unit.frames / (seen or guessed)
+    measured = speeds.get((trial.env, trial.variant, k))
+    factor = prod(OPTION_SPEEDS.get(option, 1.0) for option in trial.env_options)
+    return START_SECONDS + unit.frames / (measured or factor * _guess(trial.env, trial.variant, k))
 
 
 @cache
 def _guess(env: str, variant: str, k: int | None) -> float:
     speed = FRAMES_PER_SECOND.get(family_of(env).name, FRAMES_PER_SECOND["Gymnasium"])
-    many = 1 + (k or 0) / 256  # the heads grow with the actions
-    return speed / many / (MASP_COST if variant == "masp" else 1.0)
+    growth = 1 + (k or 0) / 256  # the heads grow with the number of actions
+    return speed / growth / (MASP_COST if variant == "masp" else 1.0)
 
 
 def total_seconds(units: Sequence[Unit], speeds: Speeds, jobs: int) -> float:
-    """Wall time of units on so many processes; never shorter than the longest chain of units that wait for another."""
+    """Wall time of units on `jobs` processes; at least that of the longest chain of units that wait for each other."""
     ends: dict[tuple[str, int], float] = {}
     work = 0.0
     for unit in units:  # each comes after those that it needs
@@ -73,8 +74,31 @@ def total_seconds(units: Sequence[Unit], speeds: Speeds, jobs: int) -> float:
     return max(work / max(jobs, 1), max(ends.values(), default=0.0))
 
 
+def summary(plan: Plan, store: Store, jobs: int, cluster_cores: int = 1024) -> dict[str, Any]:
+    """The size of a plan, what of it is finished, and how long the rest may take."""
+    records = store.records()
+    left = [unit for unit in plan.units if not store.finished(unit.trial_id, unit.seeds)]
+    speeds = speeds_of(records.values())
+    return {
+        "experiment": plan.experiment.name,
+        "scale": plan.scale,
+        "cells": len(plan.cells),
+        "trials": plan.trials,
+        "runs": sum(len(unit.seeds) for unit in plan.units),
+        "runs_left": sum(len(unit.seeds) for unit in left),
+        "units_left": len(left),
+        "frames": sum(unit.frames for unit in plan.units),
+        "frames_left": sum(unit.frames for unit in left),
+        "core_seconds_left": sum(seconds_of(unit, speeds) for unit in left),
+        "seconds_left": total_seconds(left, speeds, jobs),
+        "jobs": jobs,
+        "cluster_cores": cluster_cores,
+        "cluster_seconds_left": total_seconds(left, speeds, cluster_cores),
+    }
+
+
 def duration(seconds: float) -> str:
-    """`90.0` to `2 min`."""
+    """`90.0` to `1.5 min`."""
     for unit, size in (("years", 365.25 * 86400), ("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.0f} {unit}" if seconds >= 20 * size else f"{seconds / size:,.1f} {unit}"
@@ -82,5 +106,5 @@ def duration(seconds: float) -> str:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0))

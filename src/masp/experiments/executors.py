@@ -1,19 +1,26 @@
-"""Where units run: in this process, or in a few processes of this machine."""
+"""Where units run: in this process, or in worker processes on this machine.
+
+A worker reads units as JSON lines from standard input and answers with outcomes as JSON lines. It ends when its
+standard input closes, so no worker outlives a runner that is killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
+import queue
 import selectors
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
-from masp.experiments.plan import Unit, unit_to_json
+from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, run_unit
+from masp.experiments.work import Outcome, cache_compiled_programs, run_unit, tune_for
 
 DIED = "its process was killed"
 
@@ -26,43 +33,43 @@ class Executor(Protocol):
         ...
 
     def start(self, unit: Unit) -> None:
-        """Begin a unit."""
+        """Start a unit."""
         ...
 
     def poll(self, seconds: float) -> list[Outcome]:
-        """Units that ended since the last call; waits up to so long for the first."""
+        """Outcomes since the last call; waits up to `seconds` for the first."""
         ...
 
     def close(self) -> None:
-        """Stop whatever still runs."""
+        """Stop all units that are still running."""
         ...
 
 
 class InProcess:
-    """One unit after the other, here."""
+    """One unit after the other, in this process."""
 
     def __init__(self, store: Store, command: str, report: Callable[[Unit, dict[str, Any]], None]):
         self._store, self._command, self._report = store, command, report
-        self._ended: list[Outcome] = []
+        self._outcomes: list[Outcome] = []
 
     def free(self) -> int:
-        return 0 if self._ended else 1
+        return 0 if self._outcomes else 1
 
     def start(self, unit: Unit) -> None:
         report = lambda progress: self._report(unit, progress)  # noqa: E731
-        self._ended.append(run_unit(unit, self._store, self._command, report))
+        self._outcomes.append(run_unit(unit, self._store, self._command, report))
 
     def poll(self, seconds: float) -> list[Outcome]:
         del seconds
-        ended, self._ended = self._ended, []
-        return ended
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
 
     def close(self) -> None:
         pass
 
 
 class Processes:
-    """Worker processes, each on its share of the cores; one that dies is replaced."""
+    """Worker processes, each pinned to its share of the cores; a worker that dies is replaced."""
 
     def __init__(self, store: Store, command: str, jobs: int):
         self._store, self._command = store, command
@@ -73,10 +80,10 @@ class Processes:
         return sum(worker is None or worker.unit is None for worker in self._workers)
 
     def start(self, unit: Unit) -> None:
-        place = next(i for i, worker in enumerate(self._workers) if worker is None or worker.unit is None)
-        worker = self._workers[place]
+        index = next(i for i, worker in enumerate(self._workers) if worker is None or worker.unit is None)
+        worker = self._workers[index]
         if worker is None:
-            worker = self._workers[place] = _Worker(self._store, self._command, place, self._cores[place])
+            worker = self._workers[index] = _Worker(self._store, self._command, index, self._cores[index])
         worker.start(unit)
 
     def poll(self, seconds: float) -> list[Outcome]:
@@ -99,31 +106,31 @@ class Processes:
 
 
 class _Worker:
-    """One process that takes units as JSON lines and answers with outcomes."""
+    """The runner's end of one worker process."""
 
-    def __init__(self, store: Store, command: str, place: int, cores: list[int]):
+    def __init__(self, store: Store, command: str, index: int, cores: list[int]):
         logs = store.work / "logs"
         logs.mkdir(parents=True, exist_ok=True)
-        self._log: IO[bytes] = open(logs / f"{os.getpid()}-{place}.txt", "ab")  # noqa: SIM115 - closed by stop()
+        self._log: IO[bytes] = open(logs / f"{os.getpid()}-{index}.txt", "ab")  # noqa: SIM115 - closed by stop()
         arguments = [str(store.path), command, ",".join(map(str, cores))]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "masp.experiments.worker", *arguments],
+            [sys.executable, "-m", "masp.experiments.executors", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._questions, self.answers = self._process.stdin, self._process.stdout
+        self._requests, self.answers = self._process.stdin, self._process.stdout
         self.unit: Unit | None = None
 
     def start(self, unit: Unit) -> None:
         self.unit = unit
-        with contextlib.suppress(BrokenPipeError):  # it died while idle; `finish` finds out
-            self._questions.write(json.dumps(unit_to_json(unit)).encode() + b"\n")
-            self._questions.flush()
+        with contextlib.suppress(BrokenPipeError):  # it died while idle; `finish` notices
+            self._requests.write(json.dumps(unit_to_json(unit)).encode() + b"\n")
+            self._requests.flush()
 
     def finish(self) -> Outcome:
-        """The answer that is there to be read."""
+        """Read the answer; call when it is ready."""
         assert self.unit is not None
         unit, self.unit = self.unit, None
         line = self.answers.readline()
@@ -135,13 +142,45 @@ class _Worker:
     def stop(self) -> None:
         self._process.kill()
         self._process.wait()
-        for stream in (self._log, self._questions, self.answers):
+        for stream in (self._log, self._requests, self.answers):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
 
 
 def _shares(cores: list[int], jobs: int) -> list[list[int]]:
-    """The cores of each of `jobs` processes; they share when there are fewer cores than processes."""
+    """The cores of each of `jobs` processes; processes share cores when there are too few."""
     if jobs >= len(cores):
         return [[cores[i % len(cores)]] for i in range(jobs)]
     return [cores[i::jobs] for i in range(jobs)]
+
+
+def worker_main() -> None:
+    """The worker process: arguments are the store, the command for the records, and the cores."""
+    from masp.experiments.record import commit
+
+    store_path, command, cores = sys.argv[1:]
+    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    # Answers go to the original standard output; whatever a library prints goes to standard error.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()
+    commit()  # of the source that runs here, before it can change
+    store = Store(store_path)
+    cache_compiled_programs(store)
+    while True:
+        unit = unit_from_json(json.loads(lines.get()))
+        tune_for(unit)
+        outcome = run_unit(unit, store, command)
+        print(json.dumps(dataclasses.asdict(outcome)), file=answers, flush=True)
+
+
+def _read_lines(lines: queue.Queue[str]) -> None:
+    """Queue the lines of standard input; end the process when it closes."""
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    worker_main()

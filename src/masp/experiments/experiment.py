@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from masp.experiments.trial import Trial
-from masp.report.scores import Judged
+from masp.report.tables import Judged
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "laptop", "paper")
@@ -18,43 +18,43 @@ class Cell:
     """One figure of a table."""
 
     row: tuple[str, ...]
-    """What the row is about, for example ("Breakout", "64")."""
+    """Names of the row, for example ("Breakout", "64")."""
     column: str
-    """Mostly the control."""
+    """Usually the control."""
     trial: Trial
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table of the paper, or of its affordable twin."""
+    """A table of the paper, or one of ours."""
 
     name: str
     title: str
-    """What was played; `titles` says otherwise for some scales."""
+    """Title of the table; `titles` replaces it at some scales."""
     measure: Literal["return", "success"]
-    """Which evaluation figure is reported."""
+    """The evaluation figure that is reported."""
     row_names: tuple[str, ...]
-    """What the parts of a row are, for example ("game", "macros")."""
+    """Headings of the parts of a row, for example ("game", "macros")."""
     cells: Callable[..., list[Cell]]
     """From a scale (and a folder of human play, if `uses_human_play`) to the cells."""
     paper_table: str = ""
-    """The paper's table that stands beside ours; empty: the paper has none."""
-    titles: dict[Scale, str] | None = None
-    notes: dict[Scale, str] | None = None
-    """What a reader must know of a scale, for example that a stand-in was played."""
+    """The table of the paper to print beside ours; empty: the paper has none."""
+    titles: dict[Scale, str] = field(default_factory=dict)
+    notes: dict[Scale, str] = field(default_factory=dict)
+    """What a reader must know about a scale, for example that another game was played."""
     uses_human_play: bool = False
-    """Whether macros can be mined from people's play."""
+    """Whether macros can be mined from human play."""
     judged: Judged = "last"
-    """Whether the last evaluation is reported or the mean over the run."""
+    """Whether the last evaluation is reported or the mean of all evaluations of a run."""
     kind: Literal["bars", "lines", "matrix"] = "bars"
-    """How the table is drawn: `lines` over the last part of the row, `matrix` of rows and columns."""
+    """The chart of the table: `lines` over the last part of the row, `matrix` of rows and columns."""
 
 
-def credited(cell: Cell) -> Cell:
-    """The same, but the steps inside a macro teach too."""
+def with_intra_option(cell: Cell) -> Cell:
+    """The same cell with intra-option learning, in a column of its own."""
     return Cell(cell.row, f"{cell.column} inside", cell.trial.with_overrides(intra_option=True))
 
 
 def options(**values: Any) -> tuple[tuple[str, Any], ...]:
-    """Overrides of a trial, in the order that makes equal ones equal."""
+    """Overrides of a trial, sorted by name so that equal overrides compare equal."""
     return tuple(sorted(values.items()))

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,137 +14,166 @@ import numpy as np
 
 from masp.environments import make_env
 from masp.errors import UserError
-from masp.experiments.identity import macro_id, trial_id
-from masp.experiments.play import play
 from masp.experiments.store import Store
-from masp.experiments.trial import SWEPT, MacroSet, Play, Trial
+from masp.experiments.trial import SWEPT, MacroSet, Play, Trial, macro_id, trial_id
 from masp.macros.actions import ActionSet
 from masp.macros.mining import mine_macros
 from masp.macros.noise import corrupt
-from masp.report.scores import mean_score
+from masp.report.tables import mean_score
 from masp.similarity.bundle import Bundle, load_bundle, save_bundle
 from masp.similarity.consensus import consensus
-from masp.training.run import load_run
+from masp.training.playing import make_player_env
+from masp.training.playing import play as play_ticks
+from masp.training.run import Run, load_run
 from masp.training.run_dir import RunDir, read_json
 
 MOST_KEPT_ACTIONS = 256
-"""Similarities of more actions stay in the run directory alone: a quarter of a megabyte is enough for each."""
+"""Similarities of more actions stay in the run directory only; one of this size takes a quarter of a megabyte."""
+PLAYER_ENVS = 16
+"""Environments in which an agent is recorded."""
 
 
 def prepare(trial: Trial, seed: int, store: Store) -> dict[str, Any]:
-    """Fields of the configuration that point at what was prepared; everything is made at most once."""
-    fields: dict[str, Any] = dict(chosen_settings(trial, store))
+    """Settings that name the files which this trial needs. Each file is made once and kept in the store."""
+    settings: dict[str, Any] = dict(chosen_settings(trial, store))
     if trial.control == "rainbow":
-        return fields
+        return settings
     if trial.source is not None:
         source_seed = trial.source.seeds[trial.seeds.index(seed)]
-        of = _consensus_file if trial.control == "consensus" else _learned_file
-        fields["similarity_start"] = str(of(trial_id(trial.source), source_seed, store))
+        file_of = _consensus_file if trial.control == "consensus" else _learned_file
+        settings["similarity_start"] = str(file_of(trial_id(trial.source), source_seed, store))
     elif trial.control == "truth":
-        fields["similarity_start"] = str(_truth_file(trial, store))
+        settings["similarity_start"] = str(_truth_file(trial, store))
     elif trial.macros is not None:
-        fields["macros"] = str(_macro_file(trial.macros, trial, store))
-    return fields
-
-
-def keep_bundle(trial: Trial, found_id: str, seed: int, run: RunDir, store: Store) -> None:
-    """Keep what a finished run learned where others find it once its run directory is gone."""
-    if trial.control == "masp" and len(run.read_actions()) <= MOST_KEPT_ACTIONS:
-        _once(store.bundle_file(f"{found_id}-{seed}"), lambda partial: shutil.copy(run.bundle_file, partial))
-
-
-def _learned_file(found_id: str, seed: int, store: Store) -> Path:
-    kept = store.bundle_file(f"{found_id}-{seed}")
-    found = kept if kept.exists() else RunDir(store.run_dir_of(found_id, seed)).bundle_file
-    if not found.exists():
-        raise UserError(f"{found} is gone, and with it the similarity to take over; restore it, or use a new --store")
-    return found
-
-
-def _consensus_file(found_id: str, seed: int, store: Store) -> Path:
-    """What the rows of a learned similarity agree on."""
-    file = store.bundle_file(f"consensus-{found_id}-{seed}")
-
-    def make(partial: Path) -> None:
-        learned = load_bundle(_learned_file(found_id, seed, store))
-        save_bundle(partial, learned._replace(similarity=consensus(learned.similarity)))
-
-    _once(file, make)
-    return file
+        settings["macros"] = str(_macro_file(trial.macros, trial, seed, store))
+    return settings
 
 
 def chosen_settings(trial: Trial, store: Store) -> dict[str, float]:
-    """What the sweep found best on its own seeds, earlier candidates first among equals; {} without a sweep."""
+    """The best candidate of the sweep on its own seeds, the first among equals; {} without a sweep."""
     candidates = trial.candidates()
     if not candidates:
         return {}
-    records = store.records()
     assert trial.sweep is not None
-    found = [[records[trial_id(candidate), seed] for seed in candidate.seeds] for candidate in candidates]
-    means = [mean_score(runs, judged=trial.sweep.judged) for runs in found]
+    records = store.records()
+    means = [
+        mean_score([records[trial_id(candidate), seed] for seed in candidate.seeds], judged=trial.sweep.judged)
+        for candidate in candidates
+    ]
     best = dict(candidates[int(np.argmax(means))].overrides)
     return {name: best[name] for name in SWEPT if getattr(trial.sweep, name)}
 
 
+def keep_bundle(trial: Trial, seed: int, run: RunDir, store: Store) -> None:
+    """Copy a learned similarity into the store, where it survives its run directory."""
+    if trial.control == "masp" and len(run.read_actions()) <= MOST_KEPT_ACTIONS:
+        _make_once(
+            store.bundle_file(f"{trial_id(trial)}-{seed}"), lambda partial: shutil.copy(run.bundle_file, partial)
+        )
+
+
+def _learned_file(source_id: str, seed: int, store: Store) -> Path:
+    file = store.bundle_file(f"{source_id}-{seed}")
+    if not file.exists():  # too large to copy, see `keep_bundle`
+        file = RunDir(store.run_dir_of(source_id, seed)).bundle_file
+    if not file.exists():
+        raise UserError(f"{file} is missing, and with it the similarity to transfer; restore it, or use a new --store")
+    return file
+
+
+def _consensus_file(source_id: str, seed: int, store: Store) -> Path:
+    """A learned similarity, denoised by comparing its rows."""
+    file = store.bundle_file(f"consensus-{source_id}-{seed}")
+
+    def make(partial: Path) -> None:
+        learned = load_bundle(_learned_file(source_id, seed, store))
+        save_bundle(partial, learned._replace(similarity=consensus(learned.similarity)))
+
+    _make_once(file, make)
+    return file
+
+
 def _truth_file(trial: Trial, store: Store) -> Path:
-    """A bundle in which actions are alike exactly if they are of the same group."""
+    """A bundle in which two actions have similarity 1 if they are of the same group, else 0."""
     info = make_env(trial.env, trial.env_options).info
     if info.groups is None:
         raise UserError(f"{trial.env} has no known groups, so there is no true similarity")
     file = store.bundle_file(f"truth-{trial_id(trial)}")
     truth = (info.groups[:, None] == info.groups[None, :]).astype(np.float32)
-    _once(file, lambda partial: save_bundle(partial, Bundle(info.actions, truth)))
+    _make_once(file, lambda partial: save_bundle(partial, Bundle(info.actions, truth)))
     return file
 
 
-def _macro_file(macros: MacroSet, trial: Trial, store: Store) -> Path:
-    file = store.macro_file(macro_id(macros, trial.env, trial.env_options))
+def _macro_file(macros: MacroSet, trial: Trial, seed: int, store: Store) -> Path:
+    """The macros of one seed: all seeds have the same, except for the replacements by noise."""
+    file = store.macro_file(macro_id(macros, trial.env, trial.env_options, seed))
 
     def make(partial: Path) -> None:
         actions = make_env(trial.env, trial.env_options).info.actions
         if macros.play is not None:
             actions = _mined(macros, macros.play, actions, store)
-        corrupt(actions, macros.noise, macros.noise_seed).save(partial)
+        corrupt(actions, macros.noise, seed).save(partial)
 
-    _once(file, make)
+    _make_once(file, make)
     return file
 
 
-def _mined(macros: MacroSet, source: Play, own: ActionSet, store: Store) -> ActionSet:
-    """Macros of recorded play, for the primitives of the environment's own set."""
-    found = mine_macros(
-        list(source.files) if source.agent is None else _recorded(source, source.agent, store),
+def _mined(macros: MacroSet, play: Play, own: ActionSet, store: Store) -> ActionSet:
+    """Macros of recorded play, over the primitives of the environment's own action set."""
+    mined = mine_macros(
+        list(play.files) if play.agent is None else _recorded_play(play, play.agent, store),
         macros.k,
         macros.min_length,
         macros.max_length,
-        source.stride,
+        play.stride,
         literal=macros.literal,
         num_primitives=own.num_primitives,
         primitive_names=own.primitive_names,
         env_id=own.env_id,
     )
-    if len(found.macros) < macros.k:
+    if len(mined.macros) < macros.k:
         raise UserError(
-            f"only {len(found.macros)} of {macros.k} macros were found in the play of {own.env_id}; play more"
+            f"only {len(mined.macros)} of {macros.k} macros were found in the play of {own.env_id}; play more"
         )
-    return found
+    return mined
 
 
-def _recorded(source: Play, agent: Trial, store: Store) -> list[list[int]]:
-    """Play of a trained agent, kept: other numbers of macros are mined from the same, also when the agent is gone."""
-    file = store.play_file(f"{trial_id(agent)}-{agent.seeds[0]}-{source.steps}-{source.epsilon:g}")
+def _recorded_play(play: Play, agent: Trial, store: Store) -> list[list[int]]:
+    """Play of a trained agent. It is kept, so that other numbers of macros are mined from the same play."""
+    seed = agent.seeds[0]
+    file = store.play_file(f"{trial_id(agent)}-{seed}-{play.steps}-{play.epsilon:g}")
 
     def make(partial: Path) -> None:
-        seed = agent.seeds[0]
         run = load_run(store.run_dir_of(trial_id(agent), seed))
-        partial.write_text(json.dumps(play(run, source.steps, source.epsilon, seed)))
+        partial.write_text(json.dumps(record_play(run, play.steps, play.epsilon, seed)))
 
-    _once(file, make)
-    return read_json(file)
+    _make_once(file, make)
+    episodes: list[list[int]] = read_json(file)
+    return episodes
 
 
-def _once(file: Path, make: Any) -> None:
-    """Make a file whole, unless it is there; two processes may both make it, and one of the equal results stays."""
+def record_play(run: Run, steps: int, epsilon: float, seed: int) -> list[list[int]]:
+    """Primitives of episodes with at least `steps` steps in total; episodes that are still running are cut."""
+    env = make_player_env(run.config.env, run.config.env_options, min(PLAYER_ENVS, run.config.num_envs))
+    current: list[list[int]] = [[] for _ in range(env.num_envs)]
+    episodes = []
+    played = 0
+    for tick in play_ticks(run, env, seed, epsilon):
+        done = np.asarray(tick.step.terminated) | np.asarray(tick.step.truncated)
+        for i in np.flatnonzero(~tick.resetting):
+            current[i].append(int(tick.primitive[i]))
+            played += 1
+            if done[i]:
+                episodes.append(current[i])
+                current[i] = []
+        if played >= steps:
+            break
+    env.close()
+    return episodes + [actions for actions in current if actions]
+
+
+def _make_once(file: Path, make: Callable[[Path], Any]) -> None:
+    """Make a file atomically unless it exists. If two processes both make it, one of the equal results stays."""
     if file.exists():
         return
     partial = file.with_name(f"{file.stem}-{secrets.token_hex(4)}.partial{file.suffix}")

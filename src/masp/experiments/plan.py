@@ -1,4 +1,4 @@
-"""From the cells of an experiment to units of work in an order that can run."""
+"""From the cells of an experiment to units of work in an order in which they can run."""
 
 from __future__ import annotations
 
@@ -9,25 +9,24 @@ from typing import Any
 from masp.errors import UserError
 from masp.experiments import trial as trials
 from masp.experiments.experiment import Cell, Experiment, Scale
-from masp.experiments.identity import trial_id
-from masp.experiments.trial import SWEPT, Trial
+from masp.experiments.trial import SWEPT, Trial, trial_id
 
 TOGETHER = 10
-"""Most seeds that a unit trains together: enough to fill a core, few enough that several cores share thirty seeds, and
-that ten finished ones stay finished when more are asked for."""
+"""Most seeds that one unit trains together: enough to fill a core, few enough that several cores can share thirty
+seeds, and that ten finished seeds stay finished when more are asked for."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """What one process runs without a break: one trial with one seed, or with several together."""
+    """The work that one process does without interruption: one trial with one seed, or with several together."""
 
     trial: Trial
     trial_id: str
     seeds: tuple[int, ...]
     label: str
-    """What people read in progress and listings."""
+    """Name in progress bars and listings."""
     needs: tuple[tuple[str, int], ...]
-    """Trial ids and seeds whose records must exist before this can start."""
+    """Trial ids and seeds whose records must exist before this unit can start."""
 
     @property
     def id(self) -> str:
@@ -35,7 +34,7 @@ class Unit:
 
     @property
     def frames(self) -> int:
-        """Over all seeds."""
+        """Frames over all seeds."""
         return self.trial.frames * len(self.seeds)
 
 
@@ -49,7 +48,7 @@ class Plan:
     units: tuple[Unit, ...]
     """Every unit comes after those that it needs."""
     human: bool = False
-    """Whether macros come from people's play, where there is some."""
+    """Whether macros come from human play, where there is some."""
 
     @property
     def trials(self) -> int:
@@ -57,17 +56,18 @@ class Plan:
 
 
 def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[str] = (), rows: str = "") -> Plan:
-    """All that must run for a table, or for some columns or rows of it.
+    """All units that a table needs, or some columns or rows of it.
 
-    The first seed of everything comes before the second of anything, so that what is stopped early is a whole table.
+    The first seed of every trial comes before the second of any, so that a run that is stopped early leaves a complete
+    table with fewer seeds.
 
     Args:
-      human: a folder of people's play to mine macros from.
+      human: a folder of human play to mine macros from.
       only: the columns to run; empty: all.
       rows: part of the names of the rows to run; empty: all.
     """
     if human and not experiment.uses_human_play:
-        raise UserError(f"{experiment.name} has no use for --human; its macros do not come from people's play")
+        raise UserError(f"{experiment.name} does not take --human: its macros are not mined from human play")
     cells = tuple(experiment.cells(scale, human) if human else experiment.cells(scale))
     columns = dict.fromkeys(cell.column for cell in cells)
     for column in only:
@@ -84,7 +84,7 @@ def plan(experiment: Experiment, scale: Scale, human: str = "", only: Sequence[s
 
 
 def _first_seeds_first(units: list[Unit]) -> list[Unit]:
-    """The units by the places of their seeds; none before what it needs, if that was so before."""
+    """Sort the units by the position of their seeds, keeping every unit behind those that it needs."""
     rounds: dict[tuple[str, int], int] = {}
     for unit in units:
         places = [unit.trial.seeds.index(unit.seeds[0]), *(rounds[need] for need in unit.needs)]
@@ -97,19 +97,14 @@ def _add(units: dict[str, Unit], trial: Trial, label: str) -> None:
     for candidate in trial.candidates():
         settings = " ".join(f"{value:g}" for name, value in candidate.overrides if name in SWEPT)
         _add(units, candidate, f"{label}, candidate {settings}")
-    for what, needed in (("whose similarity is used", trial.source), ("whose play is mined", trial.player)):
+    for role, needed in (("source of the similarity", trial.source), ("player for mining", trial.player)):
         if needed is not None:
-            _add(units, needed, f"{needed.env} {needed.control}, {what}")
-    for unit in units_of(trial, label):
-        units.setdefault(unit.id, unit)
-
-
-def units_of(trial: Trial, label: str) -> list[Unit]:
-    """The units of one trial."""
+            _add(units, needed, f"{needed.env} {needed.control}, {role}")
     size = TOGETHER if trial.together else 1
-    groups = [trial.seeds[i : i + size] for i in range(0, len(trial.seeds), size)]
-    found_id = trial_id(trial)
-    return [Unit(trial, found_id, seeds, label, _needs(trial, seeds)) for seeds in groups]
+    for i in range(0, len(trial.seeds), size):
+        seeds = trial.seeds[i : i + size]
+        unit = Unit(trial, trial_id(trial), seeds, label, _needs(trial, seeds))
+        units.setdefault(unit.id, unit)
 
 
 def _needs(trial: Trial, seeds: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
@@ -119,6 +114,35 @@ def _needs(trial: Trial, seeds: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
     if trial.player is not None:
         needs.append((trial_id(trial.player), trial.player.seeds[0]))
     return tuple(needs)
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The plan as the store keeps it: enough to print the table without running anything."""
+    experiment = plan.experiment
+    return {
+        "experiment": experiment.name,
+        "scale": plan.scale,
+        "title": experiment.titles.get(plan.scale, experiment.title),
+        "measure": experiment.measure,
+        "judged": experiment.judged,
+        "row_names": list(experiment.row_names),
+        "paper_table": experiment.paper_table,
+        "kind": experiment.kind,
+        "note": experiment.notes.get(plan.scale, ""),
+        **({"human": True} if plan.human else {}),
+        "cells": [
+            {
+                "row": list(cell.row),
+                "column": cell.column,
+                "trial": trial_id(cell.trial),
+                "seeds": list(cell.trial.seeds),
+                "control": cell.trial.control,
+                "env": cell.trial.env,
+                "frames": cell.trial.frames,
+            }
+            for cell in plan.cells
+        ],
+    }
 
 
 def unit_to_json(unit: Unit) -> dict[str, Any]:

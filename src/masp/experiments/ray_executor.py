@@ -1,7 +1,7 @@
 """Units on a Ray cluster, or on a local Ray.
 
-Workers need the package and the folder of the store under the same path, for example on a network file system. A unit
-whose worker is killed is run again by Ray, on whatever machine is free, and goes on from its checkpoint.
+Workers need the package, and the store under the same path, for example on a network file system. If a worker is
+killed, Ray runs its unit again on a free machine, where it resumes from its checkpoint.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from functools import cache
 from typing import Any
 
 from masp.errors import UserError
-from masp.experiments import provenance
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, run_unit, tune_for
+from masp.experiments.work import Outcome, cache_compiled_programs, run_unit, tune_for
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 RETRIES = 3
-"""How often Ray starts a unit again whose worker died."""
+"""How often Ray restarts a unit whose worker died."""
 
 
 class RayExecutor:
-    """As many units at once as the cluster has room for."""
+    """Runs as many units at once as the cluster has resources for."""
 
     def __init__(self, store: Store, command: str, address: str, cpus: float, gpus: float):
         try:
@@ -39,11 +38,11 @@ class RayExecutor:
         self._units: dict[Any, Unit] = {}
 
     def free(self) -> int:
-        """Units that fit on top of those that run; at least one waits in Ray's own queue."""
+        """Units that fit beside those that run; at least one waits in Ray's own queue."""
         resources = self._ray.cluster_resources()
-        room = [resources.get("CPU", 0.0) / self._cpus] if self._cpus else []
-        room += [resources.get("GPU", 0.0) / self._gpus] if self._gpus else []
-        return max(int(min(room, default=1.0)), 1) - len(self._units)
+        fits = [resources.get("CPU", 0.0) / self._cpus] if self._cpus else []
+        fits += [resources.get("GPU", 0.0) / self._gpus] if self._gpus else []
+        return max(int(min(fits, default=1.0)), 1) - len(self._units)
 
     def start(self, unit: Unit) -> None:
         path = str(self._store.path.absolute())
@@ -58,7 +57,7 @@ class RayExecutor:
         try:
             return Outcome(**json.loads(self._ray.get(reference)))
         except self._ray.exceptions.RayError as error:
-            return Outcome(unit.id, "failed", f"Ray gave up after {RETRIES} new starts: {type(error).__name__}")
+            return Outcome(unit.id, "failed", f"Ray gave up after {RETRIES} restarts: {type(error).__name__}")
 
     def close(self) -> None:
         for reference in self._units:
@@ -67,12 +66,12 @@ class RayExecutor:
 
 
 def _run(unit: str, store_path: str, command: str) -> str:
-    """One unit in a Ray worker; words go in and out, so that driver and workers share no classes."""
-    from masp.experiments.compilation import keep_compiled_programs
+    """One unit in a Ray worker; arguments and result are text, so that driver and workers share no classes."""
+    from masp.experiments.record import commit
 
-    provenance.commit()  # of the source that runs here, not of what it may be when a unit ends
+    commit()  # of the source that runs here, before it can change
     store = _store(store_path)
-    keep_compiled_programs(store)
+    cache_compiled_programs(store)
     work = unit_from_json(json.loads(unit))
     tune_for(work)
     outcome = run_unit(work, store, command)
@@ -87,10 +86,10 @@ def _store(path: str) -> Store:
 
 def _connect(ray: Any, address: str) -> None:
     if address == "auto":
-        # A cluster of this machine alone, reachable from this machine alone.
+        # A local cluster, reachable from this machine only.
         ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **QUIET)
         return
-    _require_answer(address)  # Ray itself would try for minutes
+    _require_answer(address)  # Ray itself would retry for minutes
     ray.init(address=address, **QUIET)
 
 

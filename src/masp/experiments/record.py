@@ -1,57 +1,69 @@
-"""The record of one finished seed: all that tables, figures and readers of the store need."""
+"""The record of one finished seed: everything that tables, figures and readers of the store need.
+
+A record says which source, packages, kernels and kind of machine its figures come from. It names no host and no folder,
+because results are published.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import itertools
+import os
+import platform
+import subprocess
 import time
-from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import masp
+from masp import ops
 from masp.config import TrainConfig, to_flat
-from masp.experiments import provenance
-from masp.experiments.identity import config_hash
 from masp.experiments.plan import Unit
-from masp.experiments.store import Record, Store
+from masp.experiments.store import FORMAT, Record, Store
+from masp.experiments.trial import config_hash
 from masp.training.run_dir import RunDir
 
-
-@dataclass(frozen=True)
-class Context:
-    """What all seeds of a unit have in common."""
-
-    chosen: dict[str, float]
-    """Settings that a sweep chose."""
-    command: str
+PACKAGES = (
+    *("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium"),
+    *("minigrid", "pgx", "ale-py", "envpool", "stable-retro"),
+)
+"""Packages whose version may change a result."""
 
 
-def make_record(unit: Unit, config: TrainConfig, run: RunDir, context: Context, store: Store) -> Record:
-    """One line of the store, of the run that `config` made."""
+def make_record(
+    unit: Unit, config: TrainConfig, run: RunDir, chosen: dict[str, float], command: str, store: Store
+) -> Record:
+    """One line of the store, for the run that `config` made; `chosen` are the settings that a sweep chose."""
     rows = run.read_metrics()
     return {
-        "format": 1,
+        "format": FORMAT,
         "trial": unit.trial_id,
         "seed": config.seed,
         "label": unit.label,
-        **_setting(unit, config, run, context, store),
+        **_setting(unit, config, run, store),
+        "chosen": chosen,
         **_figures(rows),
         "frames_per_second": _speed(rows, len(unit.seeds)),
         "seconds": _seconds(rows),
         "seeds_together": list(unit.seeds),
         "run": str(run.path.relative_to(store.path)),
-        "commit": provenance.commit(),
-        "versions": provenance.versions(),
-        "machine": provenance.machine(),
-        "command": context.command,
+        "commit": commit(),
+        "version": masp.__version__,
+        "versions": versions(),
+        "kernels": ops.kernels_used(),
+        "machine": machine(),
+        "command": command,
         "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 
 
-def _setting(unit: Unit, config: TrainConfig, run: RunDir, context: Context, store: Store) -> dict[str, Any]:
+def _setting(unit: Unit, config: TrainConfig, run: RunDir, store: Store) -> dict[str, Any]:
     """What was trained."""
     trial = unit.trial
     flat = to_flat(config)
-    for name in ("out", "macros", "similarity_start"):  # folders of this machine mean nothing elsewhere
-        flat[name] = flat[name] and flat[name].removeprefix(f"{store.path}/")
+    for name in ("out", "macros", "similarity_start"):  # paths relative to the store, because stores move
+        flat[name] = flat[name].removeprefix(f"{store.path}/")
     return {
         "env": trial.env,
         "env_options": list(trial.env_options),
@@ -62,35 +74,88 @@ def _setting(unit: Unit, config: TrainConfig, run: RunDir, context: Context, sto
         "actions": len(run.read_actions()),
         "penalty_weight": flat["penalty_weight"],
         "meta_learning_rate": flat["meta_learning_rate"],
-        "chosen": context.chosen,
         "config_hash": config_hash(trial),
         "config": flat,
     }
 
 
 def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What came out: the last evaluation, and the curve of all."""
+    """The last evaluation, and the curve of all evaluations."""
     last = rows[-1]
-    evaluated = [row for row in rows if row["eval_return"] is not None]
+    evaluations = [row for row in rows if row["eval_return"] is not None]
     return {
         "frames": last["frames"],
         "return": last["eval_return"],
         "success": last["eval_success"],
         "similarity_auc": last["similarity_auc"],
-        "curve_frames": [row["frames"] for row in evaluated],
-        "curve_return": [row["eval_return"] for row in evaluated],
-        "curve_success": [row["eval_success"] for row in evaluated],
+        "curve_frames": [row["frames"] for row in evaluations],
+        "curve_return": [row["eval_return"] for row in evaluations],
+        "curve_success": [row["eval_success"] for row in evaluations],
     }
 
 
 def _seconds(rows: list[dict[str, Any]]) -> float:
-    """Of training with its evaluations, of all parts of a run that was stopped and went on."""
+    """Time of training and evaluation, summed over the parts of a run that was interrupted."""
     ends = [a["seconds"] for a, b in itertools.pairwise(rows) if b["seconds"] < a["seconds"]]
     return round(sum(ends) + rows[-1]["seconds"], 1)
 
 
 def _speed(rows: list[dict[str, Any]], seeds: int) -> float | None:
-    """Frames per second of all seeds together, without compiling: from row to row, as long as the clock went on."""
+    """Frames per second of all seeds together, without compilation: summed over rows of the same process."""
     pairs = [(a, b) for a, b in itertools.pairwise(rows) if b["seconds"] > a["seconds"]]
     seconds = sum(b["seconds"] - a["seconds"] for a, b in pairs)
     return round(sum(b["frames"] - a["frames"] for a, b in pairs) * seeds / seconds, 1) if pairs else None
+
+
+@cache
+def commit() -> str:
+    """The commit of the source, with a plus if the package was changed since; the version where there is no git.
+
+    Cached: a process reports the source that it was started with, so call this before a long run.
+    """
+    source = Path(masp.__file__).parent
+    head = _git(source, "rev-parse", "--short=10", "HEAD")
+    if not head:
+        return f"masp {masp.__version__}"
+    return head + ("+" if _git(source, "status", "--porcelain", "--", ".") else "")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that may change a result."""
+    installed = {"python": platform.python_version(), "masp": masp.__version__}
+    for package in PACKAGES:
+        try:
+            installed[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The kind of computer."""
+    import jax
+
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        process = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return process.stdout.strip() if process.returncode == 0 else ""

@@ -1,8 +1,8 @@
 """The results store: a folder of JSON lines that several processes can write to and any tool can read.
 
-Each writing process has a file of its own in `records/`, to which it only appends. A line is on disk before the unit
-counts as finished. Readers leave out a last line without its newline: its writer was killed, and the unit is not
-finished. In pandas, Polars or DuckDB: `read_json_auto('results/records/*.jsonl')` and the like.
+Each writing process appends to a file of its own in `records/`. A line is on disk before its unit counts as finished.
+Readers leave out a last line without a newline, whose writer was killed. Lines and plans that cannot be read are left
+out and listed in `problems`. In pandas, Polars or DuckDB: `read_json_auto('results/records/*.jsonl')` and the like.
 """
 
 from __future__ import annotations
@@ -16,13 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
-from masp.training.run_dir import read_json, write_json
+from masp.training.run_dir import write_json
 
 Record = dict[str, Any]
 
+FORMAT = 2
+"""Of the records that this version writes; format 1 had neither `kernels` nor `version`."""
+RECORD_FIELDS = frozenset(
+    (
+        *("trial", "seed", "label", "env", "variant", "control", "k", "config", "chosen", "commit", "run"),
+        *("frames", "frames_per_second", "seconds", "finished"),
+        *("return", "success", "curve_frames", "curve_return", "curve_success"),
+    )
+)
+"""Fields that tables, listings and estimates need."""
+PLAN_FIELDS = frozenset(
+    ("experiment", "scale", "title", "measure", "row_names", "paper_table", "kind", "note", "cells")
+)
+PLAN_CELL_FIELDS = frozenset(["row", "column", "trial", "seeds", "env", "frames"])
+
 
 class Store:
-    """One folder; cheap to open, and every object of it sees what the others append."""
+    """One folder. Every object sees what the others append."""
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
@@ -30,19 +45,19 @@ class Store:
             raise UserError(f"{path} is a file; --store names a folder")
         self.work = self.path / "work"
         self._records: dict[tuple[str, int], Record] = {}
-        self._read_to: dict[Path, int] = {}
+        self._position: dict[Path, tuple[int, int]] = {}  # bytes and lines of a file that have been read
         self._writer: Path | None = None
         self.problems: dict[str, str] = {}
-        """What was left out while reading: file and place to reason."""
+        """What was left out while reading: file and line to reason."""
 
     def records(self) -> dict[tuple[str, int], Record]:
-        """All finished trials by (trial id, seed); only what was appended since the last call is read."""
+        """All finished runs by (trial id, seed); reads only what was appended since the last call."""
         for file in sorted((self.path / "records").glob("*.jsonl")):
             self._read_more(file)
         return self._records
 
     def finished(self, trial_id: str, seeds: Sequence[int]) -> bool:
-        """Whether all seeds of a trial have a record."""
+        """Whether all seeds of a trial had a record at the last call of `records`."""
         return all((trial_id, seed) in self._records for seed in seeds)
 
     def append(self, records: Iterable[Record]) -> None:
@@ -58,20 +73,29 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
 
-    def plan_file(self, name: str, scale: str) -> Path:
-        return self.path / "plans" / f"{name}-{scale}.json"
-
     def write_plan(self, name: str, scale: str, data: dict[str, Any]) -> None:
-        """Remember which trial stands in which cell."""
-        file = self.plan_file(name, scale)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists() or json.loads(file.read_text()) != data:
+        """Keep which trial fills which cell."""
+        file = self._file("plans", f"{name}-{scale}.json")
+        if self.read_plan(name, scale) != data:
             write_json(file, data)
 
     def read_plan(self, name: str, scale: str) -> dict[str, Any] | None:
-        """What `write_plan` wrote; None: the experiment was never started here."""
-        file = self.plan_file(name, scale)
-        return read_json(file) if file.exists() else None
+        """The plan that `write_plan` wrote; None: there is none, or none that can be read."""
+        file = self.path / "plans" / f"{name}-{scale}.json"
+        self.problems.pop(str(file), None)
+        try:
+            data: dict[str, Any] = json.loads(file.read_text())
+            _require_fields(data, PLAN_FIELDS)
+            for cell in data["cells"]:
+                _require_fields(cell, PLAN_CELL_FIELDS)
+            return data
+        except FileNotFoundError:
+            return None
+        except json.JSONDecodeError as error:
+            self.problems[str(file)] = f"line {error.lineno}: broken JSON ({error.msg}); left out"
+        except (ValueError, TypeError, OSError) as error:
+            self.problems[str(file)] = f"not a plan ({error}); left out"
+        return None
 
     def macro_file(self, macro_id: str) -> Path:
         return self._file("macros", f"{macro_id}.json")
@@ -79,14 +103,14 @@ class Store:
     def play_file(self, play_id: str) -> Path:
         return self._file("plays", f"{play_id}.json")
 
-    def bundle_file(self, trial_id: str) -> Path:
-        return self._file("bundles", f"{trial_id}.safetensors")
+    def bundle_file(self, name: str) -> Path:
+        return self._file("bundles", f"{name}.safetensors")
 
     def run_dir(self, unit_id: str, seed: int) -> Path:
         return self.work / "runs" / unit_id / f"seed-{seed}"
 
     def run_dir_of(self, trial_id: str, seed: int) -> Path:
-        """The run directory of a finished trial, whatever seeds it was run together with."""
+        """The run directory of a finished trial, whatever seeds it was trained together with."""
         record = self.records().get((trial_id, seed))
         if record is None:
             raise UserError(f"{self.path}: trial {trial_id} has no result for seed {seed}")
@@ -97,25 +121,42 @@ class Store:
         return self.path / folder / name
 
     def _read_more(self, file: Path) -> None:
-        start = self._read_to.get(file, 0)
-        with open(file, "rb") as stream:
-            stream.seek(start)
-            new = stream.read()
-        whole, newline, torn = new.rpartition(b"\n")
+        """Read the complete lines that were appended since the last call."""
+        start, line_number = self._position.get(file, (0, 0))
         self.problems.pop(str(file), None)
-        if torn:
-            self.problems[str(file)] = "the last line is not finished; left out"
-        for number, line in enumerate(whole.split(b"\n") if newline else []):
-            self._take(line, f"{file.name}, line {number + 1} after byte {start}")
-        self._read_to[file] = start + len(whole) + len(newline)
+        try:
+            with open(file, "rb") as stream:
+                stream.seek(start)
+                *lines, rest = stream.read().split(b"\n")
+        except OSError as error:
+            self.problems[str(file)] = f"{error.strerror}; left out"
+            return
+        for line in lines:
+            line_number += 1
+            if line.strip():
+                self._add(line, f"{file}, line {line_number}")
+        self._position[file] = start + sum(len(line) + 1 for line in lines), line_number
+        if rest:
+            self.problems[str(file)] = f"line {line_number + 1}: the last line is not finished; left out"
 
-    def _take(self, line: bytes, where: str) -> None:
+    def _add(self, line: bytes, where: str) -> None:
         try:
             record = json.loads(line)
-            key = (record["trial"], record["seed"])
-        except (ValueError, TypeError, KeyError):
-            if line.strip():
-                self.problems[where] = "not a record; left out"
+            _require_fields(record, RECORD_FIELDS)
+            if record.get("format", 1) not in range(1, FORMAT + 1):
+                raise ValueError(f"format {record['format']}, this version reads up to {FORMAT}")
+            key = str(record["trial"]), int(record["seed"])
+        except (ValueError, TypeError) as error:
+            reason = "broken JSON" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else str(error)
+            self.problems[where] = f"not a record ({reason}); left out"
             return
-        # A unit may be recorded twice if its claim was lost while it ran; the runs are the same, the first counts.
+        # A unit is recorded twice if its claim was lost while it ran. Both runs are equal; the first counts.
         self._records.setdefault(key, record)
+
+
+def _require_fields(data: Any, names: frozenset[str]) -> None:
+    """Raise `ValueError` unless `data` is a JSON object with these fields."""
+    if not isinstance(data, dict):
+        raise ValueError("not a JSON object")
+    if missing := sorted(names - set(data)):
+        raise ValueError(f"without {', '.join(missing)}")

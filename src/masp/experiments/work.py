@@ -1,26 +1,31 @@
-"""One unit from claim to records: the function that every executor calls."""
+"""One unit from claim to records: the function that every executor calls.
+
+A killed process leaves run directories behind, and training writes the files of each seed one after the other. Either
+all seeds of a unit resume from checkpoints of the same tick, or all start again; never a mixture.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import shutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from masp.config import TrainConfig, replace
+from masp.config import TrainConfig, replace, to_flat
 from masp.environments.registry import family_of
 from masp.errors import UserError
 from masp.experiments import claims
-from masp.experiments.identity import config_of
 from masp.experiments.plan import Unit
-from masp.experiments.record import Context, make_record
-from masp.experiments.resume import all_finished, make_resumable
 from masp.experiments.store import Store
+from masp.experiments.trial import IGNORED, config_of
 from masp.ops import tune_this_process
+from masp.training.run_dir import RunDir, read_json, write_json
 
 if TYPE_CHECKING:
-    from masp.training.run_dir import RunDir
     from masp.training.train import Progress
 
 Report = Callable[[dict[str, Any]], None]
@@ -28,11 +33,11 @@ Report = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a unit went."""
+    """How a unit ended."""
 
     unit_id: str
     state: Literal["done", "busy", "failed"]
-    """`busy`: another process has it."""
+    """`busy`: another process has claimed it."""
     message: str = ""
 
 
@@ -42,23 +47,23 @@ def tune_for(unit: Unit) -> None:
 
 
 def run_unit(unit: Unit, store: Store, command: str, report: Report | None = None) -> Outcome:
-    """Train the unit unless it is finished or another process has it; never raises for what a trial does wrong."""
+    """Train the unit unless it is finished or claimed by another process; errors of a trial become outcomes."""
     try:
         claim = claims.take(store.work / "claims" / unit.id)
     except OSError as error:
-        return Outcome(unit.id, "failed", f"the store cannot be written, or knows no hard links: {error}")
+        return Outcome(unit.id, "failed", f"the store is not writable, or does not support hard links: {error}")
     if claim is None:
         return Outcome(unit.id, "busy")
 
-    def tell(progress: dict[str, Any]) -> None:
+    def report_progress(progress: dict[str, Any]) -> None:
         claim.report(progress)
         if report is not None:
             report(progress)
 
     try:
         store.records()
-        if not store.finished(unit.trial_id, unit.seeds):  # another may have finished it just before the claim
-            _train_and_record(unit, store, command, tell)
+        if not store.finished(unit.trial_id, unit.seeds):  # another process may have finished it before the claim
+            _train_and_record(unit, store, command, report_progress)
         return Outcome(unit.id, "done")
     except claims.ClaimLostError:
         return Outcome(unit.id, "busy")
@@ -73,43 +78,101 @@ def run_unit(unit: Unit, store: Store, command: str, report: Report | None = Non
         claim.release()
 
 
-def _train_and_record(unit: Unit, store: Store, command: str, tell: Report) -> None:
+def _train_and_record(unit: Unit, store: Store, command: str, report: Report) -> None:
     import jax
 
     from masp.experiments.materials import chosen_settings, keep_bundle, prepare
-    from masp.training.run_dir import RunDir
+    from masp.experiments.record import make_record
 
-    tell({"frames": 0, "total": unit.trial.frames, "doing": "preparing"})
-    folders = {seed: store.run_dir(unit.id, seed) for seed in unit.seeds}
+    report({"frames": 0, "total": unit.trial.frames, "doing": "preparing"})
     configs = [
-        replace(config_of(unit.trial), seed=seed, out=str(folder), **prepare(unit.trial, seed, store))
-        for seed, folder in folders.items()
+        replace(
+            config_of(unit.trial),
+            seed=seed,
+            out=str(store.run_dir(unit.id, seed)),
+            **prepare(unit.trial, seed, store),
+        )
+        for seed in unit.seeds
     ]
-    runs = [RunDir(folder) for folder in folders.values()]
-    if not all_finished(runs):
-        _train(configs, runs, lambda frames, total, row: tell(_progress(frames, total, row)))
+    runs = [RunDir(config.out) for config in configs]
+    if not all(run.finished for run in runs):
+        _train(configs, runs, lambda frames, total, row: report(_progress(frames, total, row)))
     for seed, run in zip(unit.seeds, runs, strict=True):
-        keep_bundle(unit.trial, unit.trial_id, seed, run, store)
-    context = Context(chosen_settings(unit.trial, store), command)
-    store.append([make_record(unit, config, run, context, store) for config, run in zip(configs, runs, strict=True)])
+        keep_bundle(unit.trial, seed, run, store)
+    chosen = chosen_settings(unit.trial, store)
+    pairs = zip(configs, runs, strict=True)
+    store.append([make_record(unit, config, run, chosen, command, store) for config, run in pairs])
     for run in runs:
-        run.checkpoint_file.unlink(missing_ok=True)  # large, and of no use to a finished run
-    jax.clear_caches()  # compiled programs of one trial are of no use to the next
+        run.checkpoint_file.unlink(missing_ok=True)  # large, and a finished run does not need it
+    jax.clear_caches()  # the next trial has other programs
 
 
 def _train(configs: list[TrainConfig], runs: list[RunDir], progress: Progress) -> None:
-    """Train to the end, from the last checkpoint if there is one that can be used."""
+    """Train to the end, from the last checkpoint if there is a usable one."""
     from masp.training.checkpoint import OtherLayoutError
     from masp.training.train import train_runs
 
     try:
         train_runs(configs, make_resumable(runs, configs), progress)
-    except OtherLayoutError:  # the settings are the same, so the package has changed since
+    except OtherLayoutError:  # same settings, but the checkpoint is of another version of the package
         for run in runs:
             shutil.rmtree(run.path)
         train_runs(configs, False, progress)
 
 
 def _progress(frames: int, total: int, row: dict[str, Any]) -> dict[str, Any]:
-    shown = {name: row.get(name) for name in ("frames_per_second", "return", "success")}
-    return {"frames": frames, "total": total, "doing": "training", **shown}
+    figures = {name: row.get(name) for name in ("frames_per_second", "return", "success")}
+    return {"frames": frames, "total": total, "doing": "training", **figures}
+
+
+def make_resumable(runs: Sequence[RunDir], configs: Sequence[TrainConfig]) -> bool:
+    """Put the run directories of a unit into a consistent state; returns whether there is anything to resume."""
+    for run, config in zip(runs, configs, strict=True):
+        if run.path.exists() and not run.config_file.exists():
+            shutil.rmtree(run.path)  # killed before training began
+        elif run.path.exists():
+            run.summary_file.unlink(missing_ok=True)  # written again when all seeds are done
+            _refresh_config(run, config)
+    ticks = [_tick(run.checkpoint_file) for run in runs]
+    if len(set(ticks)) > 1:  # killed while checkpoints were written
+        for run in runs:
+            run.checkpoint_file.unlink(missing_ok=True)
+    return any(run.config_file.exists() for run in runs)
+
+
+def _refresh_config(run: RunDir, config: TrainConfig) -> None:
+    """Update the settings that change no result: the store may have been moved since the run began."""
+    flat = to_flat(config)
+    current = {name: flat[name] for name in IGNORED if name != "seed"}
+    write_json(run.config_file, {**read_json(run.config_file), **current})
+
+
+def _tick(checkpoint: Path) -> int | None:
+    """The tick of a checkpoint; None: there is none that can be read."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(checkpoint, "np") as file:
+            return int(file.get_tensor(".agent.tick"))
+    except (OSError, safetensors.SafetensorError):
+        return None
+
+
+def cache_compiled_programs(store: Store) -> None:
+    """Let JAX cache compiled programs in the store: trials of an experiment mostly differ in values, not in shapes.
+
+    Programs use the instructions of the processor, so each kind of processor has a folder of its own.
+    """
+    import jax
+    from jax.experimental.compilation_cache import compilation_cache
+
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        flags = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        flags = platform.processor()
+    kind = hashlib.sha256(f"{platform.machine()} {flags} {jax.__version__}".encode()).hexdigest()[:12]
+    jax.config.update("jax_compilation_cache_dir", str((store.work / "compiled" / kind).absolute()))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # GPU only; adds the folder to keys
+    compilation_cache.reset_cache()  # a compilation at import may have initialised it without a folder

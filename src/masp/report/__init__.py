@@ -1,0 +1,1 @@
+"""Tables, figures, statistics and videos of runs and experiments."""

@@ -1,4 +1,4 @@
-"""Charts of experiments: bars, lines over a setting, a matrix of sources and targets, performance profiles."""
+"""Charts of points with intervals: bars, lines over a setting, matrices of transfer, performance profiles."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.patches import Rectangle
 
-from masp.report.figures import INSIDE, colour_of, plt, save_figure
+from masp.report.figures import INSIDE, colour_of, save_figure, subplots
 
 Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mean with its interval; None: not known."""
+    """A mean with its interval, if there is one."""
 
     mean: float
     low: float | None = None
@@ -32,13 +33,13 @@ def bar_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str
     """One panel per entry, in it one group of bars per task and one bar per column."""
     widest = max(len(series) for series in panels.values())
     size = (min(5.0 + 1.4 * widest, 18.0), 3.6 * len(panels) + 0.6)
-    figure, axes = plt.subplots(len(panels), 1, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(len(panels), 1, size, squeeze=False)
     for axis, (name, series) in zip(axes[:, 0], panels.items(), strict=True):
         columns = _columns(series)
         for place, column in enumerate(columns):
-            known = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
-            at = [i + (place - (len(columns) - 1) / 2) * 0.8 / len(columns) for i, _ in known]
-            _bars(axis, at, [point for _, point in known], column, 0.74 / len(columns))
+            present = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
+            positions = [i + (place - (len(columns) - 1) / 2) * 0.8 / len(columns) for i, _ in present]
+            _bars(axis, positions, [point for _, point in present], column, 0.74 / len(columns))
         axis.set_xticks(range(len(series)), list(series))
         axis.set(ylabel=measure, title=name)
         axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -46,11 +47,11 @@ def bar_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str
 
 
 def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
-    """A small panel per group with a scale of its own, because scores of different games have different sizes."""
+    """A small panel per group with an axis of its own, because games have different scores."""
     across = min(len(series), 9 if len(series) > 12 else 4)
     down = math.ceil(len(series) / across)
     size = (2.2 * across + 1.6, 1.9 * down + 0.6)
-    figure, axes = plt.subplots(down, across, figsize=size, layout="constrained", squeeze=False)
+    figure, axes = subplots(down, across, size, squeeze=False)
     columns = _columns(series)
     for axis, (group, points) in zip(axes.flat, series.items(), strict=False):
         for place, column in enumerate(columns):
@@ -61,60 +62,60 @@ def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
         axis.tick_params(labelsize=7)
     for axis in list(axes.flat)[len(series) :]:
         axis.set_axis_off()
-    handles = [plt.Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
+    handles = [Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
     _finish(figure, path, f"{title} ({measure})")
 
 
 def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str, measure: str, setting: str) -> None:
-    """Rows (here, paper) of panels, one per task; the groups of a series are what the horizontal axis shows."""
+    """Rows (here, paper) of panels, one per task; the groups of a series are the values on the horizontal axis."""
     names = list(dict.fromkeys(name for panels in rows.values() for name in panels))
     size = (4.4 * len(names) + 1.6, 3.6 * len(rows) + 0.4)
-    figure, axes = plt.subplots(len(rows), len(names), figsize=size, layout="constrained", squeeze=False)
-    shown: dict[str, Any] = {}
+    figure, axes = subplots(len(rows), len(names), size, squeeze=False)
+    handles: dict[str, Any] = {}
     for row, (where, panels) in zip(axes, rows.items(), strict=True):
         for axis, name in zip(row, names, strict=True):
             if name not in panels:
                 axis.set_axis_off()
                 continue
-            shown |= _lines(axis, panels[name])
+            handles |= _lines(axis, panels[name])
             axis.set(xlabel=setting, ylabel=measure, title=f"{name}, {where}")
             axis.grid(alpha=0.3)
-    figure.legend(handles=list(shown.values()), loc="outside right center", frameon=False, fontsize=8)
+    figure.legend(handles=list(handles.values()), loc="outside right center", frameon=False, fontsize=8)
     _finish(figure, path, title)
 
 
 def _lines(axis: Any, series: Series) -> dict[str, Any]:
-    """Draw a panel; a line of each column, for the legend. A column with the first point only is a level to compare."""
+    """Draw a panel; returns the line of each column. A column with only the first point becomes a horizontal line."""
     groups, handles = list(series), {}
     for column in _columns(series):
-        known = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
-        if [i for i, _ in known] == [0] and len(groups) > 1:
-            point = known[0][1]
+        present = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
+        if [i for i, _ in present] == [0] and len(groups) > 1:
+            point = present[0][1]
             handles[column] = axis.axhline(point.mean, linestyle="--", linewidth=1.5, **_style(column))
             if point.low is not None:
                 axis.axhspan(point.low, point.high, color=colour_of(column), alpha=0.1, linewidth=0)
             continue
         marker = "D" if column.endswith(INSIDE) else "o"
         (handles[column],) = axis.plot(
-            [i for i, _ in known], [p.mean for _, p in known], marker, linestyle="-", markersize=4, **_style(column)
+            [i for i, _ in present], [p.mean for _, p in present], marker, linestyle="-", markersize=4, **_style(column)
         )
-        banded = [(i, p.low, p.high) for i, p in known if p.low is not None]
+        banded = [(i, p.low, p.high) for i, p in present if p.low is not None]
         if banded:
             at, lows, highs = zip(*banded, strict=True)
             axis.fill_between(at, lows, highs, color=colour_of(column), alpha=0.15, linewidth=0)
-    axis.set_xticks(range(len(groups)), groups)  # evenly: k goes up in doublings, p in quarters
+    axis.set_xticks(range(len(groups)), groups)  # evenly spaced: k doubles, p grows in quarters
     return handles
 
 
 def matrix_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str) -> None:
-    """Rows are targets, columns sources; colours compare within a row, because scores of tasks have different sizes.
+    """Rows are targets, columns sources. Colours compare within a row, because tasks have different scores.
 
-    A column that is not also a row is the target's own game under that control.
+    A column that is not also a row is a control on the target's own game.
     """
     widths = [max(len(_columns(series)), 3) for series in panels.values()]
     size = (1.1 * sum(widths) + 2.4 * len(panels), 4.6)
-    figure, axes = plt.subplots(1, len(panels), figsize=size, layout="constrained", squeeze=False, width_ratios=widths)
+    figure, axes = subplots(1, len(panels), size, squeeze=False, width_ratios=widths)
     for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
         columns = _columns(series)
         values = np.array([[points[c].mean if c in points else np.nan for c in columns] for points in series.values()])
@@ -140,7 +141,7 @@ def profile_chart(
     measure: str,
 ) -> None:
     """Share of runs above each threshold, with bands: column to (share, low, high)."""
-    figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axis = subplots(1, 1, (7, 4.2))
     for column, (share, low, high) in profiles.items():
         axis.plot(thresholds, share, linewidth=2, **_style(column))
         axis.fill_between(thresholds, low, high, color=colour_of(column), alpha=0.12, linewidth=0)

@@ -1,4 +1,4 @@
-"""The figures of an experiment, from its table and the store's records."""
+"""Which charts and figures an experiment has, drawn from its table and the records of the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from masp.similarity.bundle import load_bundle
 
 
 def draw(table: Table, records: Records, store: Path, folder: Path) -> list[Path]:
-    """All figures that the finished cells allow; the files that were written."""
+    """Draw all figures that the finished cells allow; returns the files."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{table.experiment}-{table.scale}"
     if not any(cell.values for _, cells in table.rows for cell in cells.values()):
@@ -53,7 +53,7 @@ Rows = dict[tuple[str, ...], dict[str, Point]]
 
 
 def _keyed(panels: dict[str, Rows]) -> dict[str, Series]:
-    """Rows by what they are called."""
+    """Rows by their names joined."""
     return {name: {", ".join(row): points for row, points in rows.items()} for name, rows in panels.items()}
 
 
@@ -72,7 +72,7 @@ def _paper(table: Table) -> Rows:
 
 
 def _by_first_part(table: Table, rows: Rows) -> dict[str, Series]:
-    """One series per task, over the last part of the row; all settings of the task, also those without a figure."""
+    """One series per task over the last part of the row, settings without a figure included."""
     panels: dict[str, dict[str, dict[str, Point]]] = defaultdict(dict)
     tasks = {row[:-1] for row in rows}
     for row, _ in table.rows:
@@ -100,8 +100,7 @@ def _curves(table: Table, records: Records, stem: Path) -> list[Path]:
     for row, cells in table.rows:
         curves = {}
         for column, cell in cells.items():
-            found = [records[cell.trial, seed] for seed in cell.seeds]
-            points = [_curve(record, table.measure) for record in found]
+            points = [_curve(records[cell.trial, seed], table.measure) for seed in cell.seeds]
             if points and min(map(len, points)) > 1:
                 curves[column] = points
         if curves:
@@ -116,7 +115,7 @@ def _curve(record: Mapping[str, Any], measure: str) -> list[tuple[int, float]]:
 
 
 def _profiles(table: Table, path: Path) -> list[Path]:
-    """Performance profiles over tasks; only where scores of different tasks mean the same."""
+    """Performance profiles over tasks, where the scores of tasks are comparable."""
     complete = [c for c in table.columns if all(c in cells and cells[c].values for _, cells in table.rows)]
     if table.measure != "success" or len(table.rows) < 2 or not complete:
         return []
@@ -130,15 +129,15 @@ def _profiles(table: Table, path: Path) -> list[Path]:
 
 
 def _similarity(table: Table, records: Records, store: Path, stem: Path) -> list[Path]:
-    """What the first seed of every learned cell found, where its run is still there."""
+    """The similarity of the first seed of every `masp` cell, where its file exists."""
     files = []
     for row, cells in table.rows:
         cell = cells.get("masp")
         if cell is None or not cell.seeds:
             continue
-        run = store / records[cell.trial, cell.seeds[0]]["run"] / "similarity.safetensors"
-        kept = store / "bundles" / f"{cell.trial}-{cell.seeds[0]}.safetensors"
-        bundle_file = kept if kept.exists() else run
+        bundle_file = store / "bundles" / f"{cell.trial}-{cell.seeds[0]}.safetensors"
+        if not bundle_file.exists():
+            bundle_file = store / records[cell.trial, cell.seeds[0]]["run"] / "similarity.safetensors"
         if bundle_file.exists():
             bundle = load_bundle(bundle_file)
             path = Path(f"{stem}-similarity-{_file_name(row)}.png")

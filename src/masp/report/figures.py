@@ -1,4 +1,4 @@
-"""Pictures for people: learning curves with bands, the similarity ordered by cluster."""
+"""Figures of runs: learning curves, the similarity ordered by cluster, and the effects of the penalty."""
 
 from __future__ import annotations
 
@@ -7,13 +7,32 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only, no window
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from masp.report.statistics import bootstrap_interval
+
+Row = Mapping[str, Any]
+
+_BLUE, _RED, _GREY = "#1f3b73", "#cc2936", "#8c8c8c"
+
+EFFECTS: dict[str, dict[str, tuple[str, str]]] = {
+    "predicted and obtained return": {
+        "predicted_return": ("predicted at the start", _RED),
+        "discounted_return": ("obtained", _BLUE),
+    },
+    "how values spread over actions": {
+        "q_spread": ("all actions, in batches", _GREY),
+        "q_spread_within": ("within groups", _RED),
+        "q_spread_between": ("between groups", _BLUE),
+    },
+    "best macro above best primitive": {"macro_lead": ("", _RED)},
+    "effective number of actions": {
+        "effective_actions": ("decided on", _BLUE),
+        "effective_neighbours": ("averaged over by the similarity", _RED),
+    },
+}
+"""Panel to metric to its label and colour."""
 
 COLOURS = {
     "rainbow": "#1f3b73",
@@ -26,13 +45,13 @@ COLOURS = {
     "outcomes": "#7b3fa0",
     "truth": "#111111",
 }
-"""The first three as in the paper's figures, then the controls."""
+"""The first three as in the paper's figures."""
 INSIDE = " inside"
-"""Ends the name of a column with credit inside macros, which has the colour of the one without."""
+"""Suffix of columns with intra-option learning, which have the colour of the column without."""
 
 
 def colour_of(column: str) -> str | None:
-    """The colour of a column; None: whichever comes next."""
+    """The colour of a column; None: the next colour of the axes."""
     return COLOURS.get(column.removesuffix(INSIDE))
 
 
@@ -47,7 +66,7 @@ def learning_curves(
     Args:
       curves: variant to seeds to (frames, value) points.
     """
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = subplots(1, 1, (7, 4.2))
     for variant, seeds in curves.items():
         frames, mean, low, high = _band(seeds)
         colour = colour_of(variant)
@@ -60,7 +79,7 @@ def learning_curves(
 
 
 def _band(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Mean and interval over seeds at the n-th point of each; their frames differ by a few ticks at most."""
+    """Frames, mean, low and high at the n-th point of all seeds, whose frames differ by a few ticks at most."""
     points = min(len(seed) for seed in seeds)
     values = np.array([[value for _, value in seed[:points]] for seed in seeds])
     frames = np.mean([[at for at, _ in seed[:points]] for seed in seeds], axis=0)
@@ -75,14 +94,14 @@ def similarity_map(
     title: str,
     order: Sequence[int] | None = None,
 ) -> None:
-    """Heat map of the similarity [A, A]; without an `order`, similar actions are put side by side."""
+    """Heat map of the similarity [A, A]; without an `order`, similar actions become neighbours."""
     order = cluster_order(similarity) if order is None else list(order)
-    shown = np.array(similarity)[np.ix_(order, order)]
-    off = shown[~np.eye(len(shown), dtype=bool)]
+    ordered = np.array(similarity)[np.ix_(order, order)]
+    pairs = ordered[~np.eye(len(ordered), dtype=bool)]
     size = min(4 + 0.06 * len(order), 10)
-    figure, axes = plt.subplots(figsize=(size + 1, size), layout="constrained")
-    # The diagonal is always one; the colours belong to the pairs.
-    image = axes.imshow(shown, cmap="magma", vmin=0, vmax=max(float(off.max()) if off.size else 1.0, 1e-6))
+    figure, axes = subplots(1, 1, (size + 1, size))
+    # The diagonal is always one, so the colour scale ends at the largest other entry.
+    image = axes.imshow(ordered, cmap="magma", vmin=0, vmax=max(float(pairs.max()) if pairs.size else 1.0, 1e-6))
     figure.colorbar(image, ax=axes, shrink=0.8, label="similarity")
     if len(order) <= 64:
         labels = [names[i] for i in order]
@@ -96,10 +115,10 @@ def similarity_map(
 
 
 def cluster_order(similarity: np.ndarray) -> list[int]:
-    """An order in which similar actions are neighbours: along the second eigenvectors of the normalised graph.
+    """An order in which similar actions are neighbours, by spectral clustering.
 
-    Actions are sorted by cluster (nearest of a few leading eigenvectors), then within it by similarity to the
-    cluster's centre.
+    The number of clusters is that of the leading eigenvectors of the normalised graph before the largest gap. Actions
+    are sorted by cluster, then by closeness to the cluster's centre.
     """
     weights = np.array(similarity, float)
     count = len(weights)
@@ -108,7 +127,7 @@ def cluster_order(similarity: np.ndarray) -> list[int]:
     scale = 1 / np.sqrt(weights.sum(axis=1))
     eigenvalues, vectors = np.linalg.eigh(weights * scale[:, None] * scale[None, :])
     gaps = np.diff(eigenvalues[::-1][: min(count, 33)])
-    clusters = int(np.argmin(gaps[1:])) + 2 if len(gaps) > 1 else 2  # the largest gap after the first
+    clusters = int(np.argmin(gaps[1:])) + 2 if len(gaps) > 1 else 2  # the largest gap, without the first
     points = vectors[:, -clusters:]
     points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
     centres = [int(np.argmax(weights.sum(axis=1)))]
@@ -120,8 +139,78 @@ def cluster_order(similarity: np.ndarray) -> list[int]:
     return sorted(range(count), key=lambda i: (cluster[i], -closeness[i, cluster[i]], i))
 
 
-def save_figure(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write and forget it; folders are made."""
+def effects_picture(
+    rows: Sequence[Row], names: Sequence[str], path: str | os.PathLike[str], title: str, most: int = 40
+) -> None:
+    """The effects of the penalty on a run: curves of its metrics, and per action the share of decisions and the value.
+
+    Args:
+      rows: metrics with the lists `decisions` and `advantage`.
+      names: [A] names of the actions.
+      most: number of actions to show, by number of decisions.
+    """
+    decisions = np.array([row["decisions"] for row in rows], float)  # [rows, A]
+    top = np.argsort(-decisions.sum(axis=0), kind="stable")[:most]
+    height = 6.4 + max(2.4, 0.16 * len(top))
+    figure = Figure(figsize=(11, height), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[6.0, height - 6.0])
+    upper, lower = parts
+    for axis, (name, columns) in zip(upper.subplots(2, 2).flat, EFFECTS.items(), strict=True):
+        _effect_curves(axis, rows, name, columns)
+    left, right = lower.subplots(1, 2)
+    shares = decisions / np.maximum(decisions.sum(axis=1, keepdims=True), 1)
+    labels = [names[action] for action in top]
+    few = "" if len(top) == len(names) else f" ({len(top)} of {len(names)})"
+    _action_map(left, rows, shares[:, top], labels, f"share of decisions{few}", "viridis", False)
+    advantage = np.array([row["advantage"] for row in rows])[:, top]
+    _action_map(right, rows, advantage, labels, "value above the mean of all actions", "RdBu_r", True)
+    figure.suptitle(title, fontsize=11)
+    save_figure(figure, path)
+
+
+def _effect_curves(axis: Any, rows: Sequence[Row], name: str, columns: Mapping[str, tuple[str, str]]) -> None:
+    curves = 0
+    for column, (label, colour) in columns.items():
+        points = [(row["frames"], row[column]) for row in rows if row[column] is not None]
+        if points:
+            axis.plot(*zip(*points, strict=True), label=label, color=colour, marker=".", linewidth=1.5)
+            curves += 1
+    axis.set_title(name, fontsize=10)
+    axis.set_xlabel("environment frames", fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(alpha=0.3)
+    if curves and any(label for label, _ in columns.values()):
+        axis.legend(frameon=False, fontsize=8)
+    if not curves:
+        axis.text(0.5, 0.5, "not measured in this run", ha="center", va="center", transform=axis.transAxes)
+    if name.startswith("best macro"):
+        axis.axhline(0, color="black", linewidth=0.8)
+
+
+def _action_map(
+    axis: Any, rows: Sequence[Row], values: np.ndarray, labels: Sequence[str], name: str, colours: str, signed: bool
+) -> None:
+    """Heat map of values [rows, A] with one line per action."""
+    high = max(float(np.quantile(np.abs(values), 0.98)), 1e-9)  # ignore a few outliers at the start
+    edges = [0, *[row["frames"] for row in rows]]
+    image = axis.pcolormesh(
+        edges, np.arange(len(labels) + 1), values.T, cmap=colours, vmin=-high if signed else 0, vmax=high
+    )
+    axis.set_yticks(np.arange(len(labels)) + 0.5, labels, fontsize=7 if len(labels) <= 32 else 6)
+    axis.invert_yaxis()
+    axis.set_xlabel("environment frames", fontsize=8)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.set_title(name, fontsize=10)
+    axis.figure.colorbar(image, ax=axis, shrink=0.9)
+
+
+def subplots(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure with axes; without pyplot, whose backend belongs to the user."""
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write the figure; create its folder if needed."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-    plt.close(figure)

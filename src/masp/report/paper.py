@@ -1,4 +1,4 @@
-"""The paper's tables as data: every figure as it is printed, misprints with how we read them."""
+"""The paper's tables as data: every figure as printed, and misprints with our reading."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class PaperFigure:
 
     mean: float
     spread: float | None
-    """What stands after ±; the paper does not say what it is."""
+    """The number after ±; the paper does not say what it is."""
 
 
 @cache
 def paper() -> dict[str, Any]:
-    """Everything in the data file."""
+    """The content of the data file."""
     data: dict[str, Any] = json.loads(DATA_FILE.read_text())
     return data
 
@@ -34,7 +34,7 @@ def paper_cell(table: str, row: tuple[str, ...], column: str) -> str:
 
 
 def paper_remarks(table: str) -> list[str]:
-    """What a reader of a table must know, misprints included."""
+    """Remarks on a table, misprints included."""
     misprints = [
         f"paper, {', '.join(entry['row'])}, {entry['column']}: printed {entry['printed']}, read as {entry['read_as']}"
         for entry in paper()["misprints"]

@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from masp.report.summary import summary_lines
-from masp.report.tables import Table, TableCell
+from masp.report.tables import Table, TableCell, summary_lines
 
 Format = Literal["text", "markdown", "latex"]
 LEGEND = "[95 % bootstrap interval over seeds]"
 FEW = 5
-"""Seeds below which the bootstrap interval of a mean is hardly one: of three seeds it is their smallest and largest."""
+"""Below this number of seeds the bootstrap interval of a mean is too narrow: with three it is close to their range."""
 
 
 def render(table: Table, form: Format = "text") -> str:
@@ -24,14 +23,14 @@ def render(table: Table, form: Format = "text") -> str:
 
 
 def number(value: float, measure: str) -> str:
-    """Three decimals for shares, as many digits as help otherwise."""
+    """Three decimals for success, about three significant digits for returns."""
     if measure == "success":
         return f"{value:.3f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def ours(cell: TableCell, measure: str) -> str:
-    """Our figure with its interval."""
+    """Our figure with its interval; a star marks missing seeds."""
     if cell.mean is None:
         return "–"
     text = number(cell.mean, measure)
@@ -42,7 +41,7 @@ def ours(cell: TableCell, measure: str) -> str:
 
 
 def heading(table: Table) -> str:
-    """What the figures are."""
+    """Title, scale and measure."""
     when = ", mean over the run" if table.judged == "run" else ""
     return f"{table.title}; scale {table.scale}; evaluation {table.measure}{when} {LEGEND}"
 
@@ -50,19 +49,18 @@ def heading(table: Table) -> str:
 def footnotes(table: Table) -> list[str]:
     """Seeds, frames, commits, comparisons, what is missing, and the notes."""
     cells = [cell for _, row in table.rows for cell in row.values()]
-    run = [cell for cell in cells if cell.values]
+    finished = [cell for cell in cells if cell.values]
     lines = []
-    if run:
-        seeds = sorted({len(cell.values) for cell in run})
-        frames = sorted({cell.frames for cell in run})
-        commits = sorted({commit for cell in run for commit in cell.commits})
+    if finished:
+        seeds = sorted({len(cell.values) for cell in finished})
+        frames = sorted({cell.frames for cell in finished})
+        commits = sorted({commit for cell in finished for commit in cell.commits})
         lines.append(f"seeds per cell: {_span(seeds)}; frames per seed: {_span(frames)}; commit: {', '.join(commits)}")
         if any(1 < count < FEW for count in seeds):
             lines.append(
-                f"of fewer than {FEW} seeds an interval is little more than their range and covers less than it says"
+                f"with fewer than {FEW} seeds an interval is little more than their range and covers less than 95 %"
             )
-        swept = [cell for cell in run if cell.chosen]
-        if swept:
+        if any(cell.chosen for cell in finished):
             lines.append("penalty weight (and meta-learning rate) chosen per cell on other seeds: " + _choices(table))
         lines += summary_lines(table)
     missing = sum(not cell.values for cell in cells)
@@ -91,21 +89,21 @@ def _choices(table: Table) -> str:
 
 
 def _text(table: Table) -> str:
-    shown = RichTable(show_lines=True)
+    grid = RichTable(show_lines=True)
     for name in table.row_names:
-        shown.add_column(name)
+        grid.add_column(name)
     for column in table.columns:
-        shown.add_column(escape(column))
+        grid.add_column(escape(column))
     for row, cells in table.rows:
-        shown.add_row(*map(escape, row), *[escape(_lines(cells.get(column), table)) for column in table.columns])
+        grid.add_row(*map(escape, row), *[escape(_lines(cells.get(column), table)) for column in table.columns])
     out = io.StringIO()
     width = max(Console().width, 30 + 24 * (len(table.columns) + len(table.row_names)))
-    Console(file=out, width=width).print(shown)
+    Console(file=out, width=width).print(grid)
     return "\n".join([heading(table), out.getvalue().rstrip("\n"), *footnotes(table)])
 
 
 def _lines(cell: TableCell | None, table: Table) -> str:
-    """Our figure, its interval below it, the paper's below that."""
+    """Our figure, its interval and the paper's figure, one below the other."""
     if cell is None:
         return ""
     mean, _, rest = ours(cell, table.measure).partition(" ")
@@ -116,8 +114,8 @@ def _markdown(table: Table) -> str:
     head = [*table.row_names, *table.columns]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row, cells in table.rows:
-        shown = [_beside(cells.get(column), table.measure) for column in table.columns]
-        lines.append("| " + " | ".join([*row, *shown]) + " |")
+        figures = [_beside(cells.get(column), table.measure) for column in table.columns]
+        lines.append("| " + " | ".join([*row, *figures]) + " |")
     notes = [f"- {line}" for line in footnotes(table)]
     return "\n".join([heading(table), "", *lines, "", *notes])
 
@@ -140,8 +138,8 @@ def _latex(table: Table) -> str:
         r"\midrule",
     ]
     for row, cells in table.rows:
-        shown = [_tex(_beside(cells.get(column), table.measure)) for column in table.columns]
-        lines.append(" & ".join([*map(_tex, row), *shown]) + r" \\")
+        figures = [_tex(_beside(cells.get(column), table.measure)) for column in table.columns]
+        lines.append(" & ".join([*map(_tex, row), *figures]) + r" \\")
     caption = _tex(". ".join([heading(table), *footnotes(table)]))
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]
     return "\n".join(lines)

@@ -1,8 +1,8 @@
 """Statistics of a few seeds on a few tasks, after Agarwal et al., "Deep RL at the edge of the statistical precipice".
 
 `scores` is one array of runs per task, all of one method; tasks may have different numbers of runs. Intervals come from
-the stratified bootstrap: runs are drawn anew within each task, tasks stay. Written here because rliable needs old
-versions of pandas and arch; tests compare the two.
+the stratified bootstrap, which resamples runs within each task and keeps the tasks. rliable needs old versions of
+pandas and arch; tests compare our results with its own.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean."""
     data = np.asarray(values, float)
-    draws = np.random.default_rng(seed).integers(0, len(data), (samples, len(data)))
-    return _percentiles(data[draws].mean(axis=1), confidence)
+    indices = np.random.default_rng(seed).integers(0, len(data), (samples, len(data)))
+    return _percentiles(data[indices].mean(axis=1), confidence)
 
 
 def mean_of(tasks: list[np.ndarray]) -> np.ndarray:
@@ -44,8 +44,8 @@ def aggregate(
     tasks = _tasks(scores)
     generator = np.random.default_rng(seed)
     value = float(statistic([task[None] for task in tasks])[0])
-    drawn = statistic([_draw(task, samples, generator) for task in tasks])
-    return (value, *_percentiles(drawn, confidence))
+    values = statistic([_resample(task, samples, generator) for task in tasks])
+    return (value, *_percentiles(values, confidence))
 
 
 def performance_profile(scores: Scores, thresholds: np.ndarray) -> np.ndarray:
@@ -62,8 +62,8 @@ def profile_band(
     tasks, edges = _tasks(scores), np.asarray(thresholds)
     profiles = np.zeros((samples, len(edges)))
     for task in tasks:
-        drawn = np.sort(_draw(task, samples, generator), axis=1)
-        for row, sample in zip(profiles, drawn, strict=True):
+        resampled = np.sort(_resample(task, samples, generator), axis=1)
+        for row, sample in zip(profiles, resampled, strict=True):
             row += 1 - np.searchsorted(sample, edges, side="right") / len(task)
     tail = (1 - confidence) / 2 * 100
     low, high = np.percentile(profiles / len(tasks), [tail, 100 - tail], axis=0)
@@ -71,16 +71,16 @@ def profile_band(
 
 
 def improvement_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> np.ndarray:
-    """[samples] chance that a run of ours beats one of theirs on the same task, averaged over tasks; a tie is half."""
-    chances = []
+    """[samples] probability that a run of ours beats one of theirs on the same task, mean over tasks; a tie is half."""
+    probabilities = []
     for x, y in zip(ours, theirs, strict=True):
         difference = x[:, :, None] - y[:, None, :]
-        chances.append((difference > 0).mean(axis=(1, 2)) + 0.5 * (difference == 0).mean(axis=(1, 2)))
-    return np.mean(chances, axis=0)
+        probabilities.append((difference > 0).mean(axis=(1, 2)) + 0.5 * (difference == 0).mean(axis=(1, 2)))
+    return np.mean(probabilities, axis=0)
 
 
 def difference_of(ours: list[np.ndarray], theirs: list[np.ndarray]) -> np.ndarray:
-    """[samples] mean of ours less mean of theirs, averaged over tasks."""
+    """[samples] mean of ours minus mean of theirs, averaged over tasks."""
     return mean_of(ours) - mean_of(theirs)
 
 
@@ -92,15 +92,15 @@ def compare(
     samples: int = 5_000,
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    """A statistic of two methods on the same tasks, and its interval; both are drawn anew."""
+    """A statistic of two methods on the same tasks, and its interval; both are resampled."""
     x, y = _tasks(ours), _tasks(theirs)
     if len(x) != len(y):
         raise ValueError(f"two methods are compared on the same tasks, got {len(x)} and {len(y)}")
     generator = np.random.default_rng(seed)
     value = float(statistic([task[None] for task in x], [task[None] for task in y])[0])
-    drawn_x = [_draw(task, samples, generator) for task in x]
-    drawn_y = [_draw(task, samples, generator) for task in y]
-    return (value, *_percentiles(statistic(drawn_x, drawn_y), confidence))
+    resampled_x = [_resample(task, samples, generator) for task in x]
+    resampled_y = [_resample(task, samples, generator) for task in y]
+    return (value, *_percentiles(statistic(resampled_x, resampled_y), confidence))
 
 
 def _tasks(scores: Scores) -> list[np.ndarray]:
@@ -110,12 +110,12 @@ def _tasks(scores: Scores) -> list[np.ndarray]:
     return tasks
 
 
-def _draw(task: np.ndarray, samples: int, generator: np.random.Generator) -> np.ndarray:
-    """[samples, runs] the runs of one task drawn anew."""
+def _resample(task: np.ndarray, samples: int, generator: np.random.Generator) -> np.ndarray:
+    """[samples, runs] the runs of one task, resampled with replacement."""
     return task[generator.integers(0, len(task), (samples, len(task)))]
 
 
-def _percentiles(drawn: np.ndarray, confidence: float) -> tuple[float, float]:
+def _percentiles(values: np.ndarray, confidence: float) -> tuple[float, float]:
     tail = (1 - confidence) / 2 * 100
-    low, high = np.percentile(drawn, [tail, 100 - tail])
+    low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""What the experiments on games have in common: the comparison, and the ablations of number, noise and source."""
+"""What experiments on games share: the comparison of controls, and ablations of the macros."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from masp.experiments.definitions.controls import COMPARED
+from masp.experiments.controls import COMPARED, FROZEN, UNPENALISED
 from masp.experiments.experiment import Cell
 from masp.experiments.trial import MacroSet, Play, Sweep, Trial
-from masp.report.scores import Judged
+from masp.report.tables import Judged
 
 RECORDING_SEED = 1000
-"""Of the agent whose play the macros come from; never a reported one."""
+"""Seed of the agent whose play the macros are mined from; never a reported one."""
 SELECTION_SEEDS = (100, 101)
-"""Of the candidates of sweeps."""
+"""Seeds of the candidates of sweeps."""
 K = 32
-"""Macros of the main comparison, as in the paper."""
+"""Number of macros of the main comparison, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Setting:
     """One scale of a family of games."""
 
     games: dict[str, str]
-    """What the table calls a game, and its environment."""
+    """Name in the table to environment id."""
     frames: int
     seeds: tuple[int, ...]
     preset: str
@@ -37,18 +37,18 @@ class Setting:
     play_steps: int = 50_000
     """Steps that are recorded of it."""
     literal: bool = False
-    """Mine as the paper does."""
+    """Mine with the paper's heuristic."""
     weights: tuple[float, ...] = ()
-    """Penalty weights to choose from on other seeds; empty: the preset's."""
+    """Penalty weights to choose from on other seeds; empty: no sweep."""
     rates: tuple[float, ...] = ()
     """Meta-learning rates to choose from."""
     judged: Judged = "last"
-    """What the best of them is best at."""
+    """The score that a sweep maximises."""
     human: Callable[[str], Play | None] = lambda env: None
-    """People's play of an environment, where there is some."""
+    """Human play of an environment, where there is some."""
 
     def trial(self, game: str, control: str, macros: MacroSet | None = None, source: Trial | None = None) -> Trial:
-        """One cell."""
+        """The trial of one cell."""
         return Trial(
             env=self.games[game],
             frames=self.frames,
@@ -64,7 +64,7 @@ class Setting:
         )
 
     def macros(self, game: str, k: int = K, noise: float = 0.0) -> MacroSet:
-        """The k macros of a game's recorded play, some of them replaced."""
+        """The k macros of a game's recorded play, replaced with probability `noise`."""
         play = self.human(self.games[game])
         if play is None:
             agent = dataclasses.replace(
@@ -74,55 +74,62 @@ class Setting:
         return MacroSet(play, k, literal=self.literal, noise=noise)
 
     def _sweep(self, control: str) -> Sweep | None:
-        if not self.weights or control in ("rainbow", "macros"):
-            return None
-        return Sweep(self.weights, self.rates if control == "masp" else (), SELECTION_SEEDS, judged=self.judged)
+        return sweep_of(control, self.weights, self.rates, self.judged) if self.weights else None
 
 
-def comparison(setting: Setting, own_macros: bool = False) -> list[Cell]:
+def sweep_of(
+    control: str, weights: tuple[float, ...], rates: tuple[float, ...], judged: Judged = "last"
+) -> Sweep | None:
+    """The sweep of a control: none without a penalty, no rates where nothing is learned."""
+    if control in UNPENALISED:
+        return None
+    return Sweep(weights, () if control in FROZEN else rates, SELECTION_SEEDS, judged=judged)
+
+
+def comparison(setting: Setting) -> list[Cell]:
     """Every game under every control."""
-    found = []
+    cells = []
     for game in setting.games:
-        macros = None if own_macros else setting.macros(game)
-        found += [Cell((game,), control, setting.trial(game, control, macros)) for control in COMPARED]
-    return found
+        macros = setting.macros(game)
+        cells += [Cell((game,), control, setting.trial(game, control, macros)) for control in COMPARED]
+    return cells
 
 
 def number_of_macros(setting: Setting, ks: Sequence[int]) -> list[Cell]:
     """Rows (game, k); k = 0 is Rainbow on primitives."""
-    found = []
+    cells = []
     for game in setting.games:
-        found.append(Cell((game, "0"), "rainbow", setting.trial(game, "rainbow")))
+        cells.append(Cell((game, "0"), "rainbow", setting.trial(game, "rainbow")))
         for k in ks:
             macros = setting.macros(game, k)
-            found += [Cell((game, str(k)), control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
-    return found
+            cells += [Cell((game, str(k)), control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
+    return cells
 
 
-def noisy_macros(setting: Setting, chances: Sequence[float]) -> list[Cell]:
-    """Rows (game, chance that a macro is replaced); Rainbow knows no macros and stands in the first row."""
-    found = []
+def noisy_macros(setting: Setting, probabilities: Sequence[float]) -> list[Cell]:
+    """Rows (game, probability that a macro is replaced); Rainbow has no macros and stands in the first row."""
+    cells = []
     for game in setting.games:
-        found.append(Cell((game, f"{chances[0]:g}"), "rainbow", setting.trial(game, "rainbow")))
-        for chance in chances:
-            macros = setting.macros(game, noise=chance)
-            row = (game, f"{chance:g}")
-            found += [Cell(row, control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
-    return found
+        cells.append(Cell((game, f"{probabilities[0]:g}"), "rainbow", setting.trial(game, "rainbow")))
+        for noise in probabilities:
+            macros = setting.macros(game, noise=noise)
+            row = (game, f"{noise:g}")
+            cells += [Cell(row, control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
+    return cells
 
 
 def transfer(setting: Setting) -> list[Cell]:
-    """Rows are the games that are played, columns those whose macros and similarity are taken over, frozen.
+    """Rows are the games that are played, columns those whose macros and similarity are used, frozen.
 
-    Beside them what a game reaches with its own macros: without macros, without penalty, with a uniform similarity and
-    with one that is learned along.
+    Further columns show each game with its own macros: without macros, without penalty, with fixed similarities and
+    with a learned one.
     """
     learned = {game: setting.trial(game, "masp", setting.macros(game)) for game in setting.games}
-    found = []
+    cells = []
     for target in setting.games:
         for source in setting.games:
-            found.append(Cell((target,), source, setting.trial(target, "transfer", source=learned[source])))
-        for control in ("rainbow", "macros", "uniform", "random", "overlap"):
-            found.append(Cell((target,), control, setting.trial(target, control, setting.macros(target))))
-        found.append(Cell((target,), "masp", learned[target]))
-    return found
+            cells.append(Cell((target,), source, setting.trial(target, "transfer", source=learned[source])))
+        for control in COMPARED[:-1]:
+            cells.append(Cell((target,), control, setting.trial(target, control, setting.macros(target))))
+        cells.append(Cell((target,), "masp", learned[target]))
+    return cells

@@ -1,12 +1,17 @@
-"""Street Fighter II with two sets of combos; without its ROM, a game that comes with stable-retro stands in."""
+"""Street Fighter II with two sets of combos; without its ROM, a game that stable-retro ships is played instead.
+
+Penalty weights: the preset `paper-sf2` has the paper's sum over actions, the scale paper sweeps the paper's values.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
-from masp.experiments.definitions.controls import COMPARED
+from masp.experiments.controls import COMPARED
+from masp.experiments.definitions.games import sweep_of
 from masp.experiments.experiment import Cell, Experiment, Scale, options
-from masp.experiments.trial import Sweep, Trial
+from masp.experiments.trial import Trial
 from masp.presets import SWEEPS
 
 SETS = {"Macro-actions I": "combos=I", "Macro-actions II": "combos=II"}
@@ -42,7 +47,7 @@ LAPTOP = options(
 
 
 def rom_is_there() -> bool:
-    """Whether the game itself can be played here."""
+    """Whether the ROM of Street Fighter II is installed."""
     if importlib.util.find_spec("stable_retro") is None:
         return False
     from masp.environments.retro_games import find_game
@@ -50,12 +55,10 @@ def rom_is_there() -> bool:
     return find_game("StreetFighterIISpecialChampionEdition-Genesis-v0").rom is not None
 
 
-def cells(scale: Scale) -> list[Cell]:
-    """Paper is always the game itself; the smaller scales play what there is."""
+def _cells(scale: Scale) -> list[Cell]:
+    """The scale paper needs the game itself; smaller scales play what is installed."""
     if scale == "paper":
-        swept = SWEEPS["paper-sf2"]
-        sweep = Sweep(swept["penalty_weight"], swept["meta_learning_rate"])
-        return _fights(500_000_000, tuple(range(5)), (), sweep)
+        return _fights(500_000_000, tuple(range(5)), (), SWEEPS["paper-sf2"])
     frames, seeds, overrides = (2_000, (0,), SMOKE) if scale == "smoke" else (200_000, (0, 1, 2), LAPTOP)
     if rom_is_there():
         return _fights(frames, seeds, overrides, None)
@@ -66,28 +69,30 @@ def cells(scale: Scale) -> list[Cell]:
     ]
 
 
-def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: Sweep | None) -> list[Cell]:
-    found = []
+def _fights(frames: int, seeds: tuple[int, ...], overrides: tuple, sweep: dict[str, Any] | None) -> list[Cell]:
+    cells = []
     for name, combos in SETS.items():
         for control in COMPARED:
-            swept = None if control in ("rainbow", "macros") else sweep
+            swept = sweep_of(control, sweep["penalty_weight"], sweep["meta_learning_rate"]) if sweep else None
             trial = Trial(GAME, frames, seeds, control, "paper-sf2", (combos,), overrides=overrides, sweep=swept)
-            found.append(Cell((name,), control, trial))
-    return found
+            cells.append(Cell((name,), control, trial))
+    return cells
 
 
 _STAND_IN_TITLE = "Airstriker, a STAND-IN for Street Fighter II"
 _STAND_IN_NOTE = (
-    "the ROM of Street Fighter II is not here, so another game was played: these figures say nothing about the "
+    "the ROM of Street Fighter II is not installed, so another game was played: these figures say nothing about the "
     "paper's. With your own ROM: python -m stable_retro.import DIR"
 )
-EXPERIMENT = Experiment(
-    name="street-fighter",
-    title="Street Fighter II, two sets of 24 combos",
-    measure="return",
-    row_names=("macro set",),
-    cells=cells,
-    paper_table="street-fighter",
-    titles={} if rom_is_there() else {"smoke": _STAND_IN_TITLE, "laptop": _STAND_IN_TITLE},
-    notes={} if rom_is_there() else {"smoke": _STAND_IN_NOTE, "laptop": _STAND_IN_NOTE},
-)
+EXPERIMENTS = {
+    "street-fighter": Experiment(
+        name="street-fighter",
+        title="Street Fighter II, two sets of 24 combos",
+        measure="return",
+        row_names=("macro set",),
+        cells=_cells,
+        paper_table="street-fighter",
+        titles={} if rom_is_there() else {"smoke": _STAND_IN_TITLE, "laptop": _STAND_IN_TITLE},
+        notes={} if rom_is_there() else {"smoke": _STAND_IN_NOTE, "laptop": _STAND_IN_NOTE},
+    )
+}

@@ -1,4 +1,4 @@
-"""Trials: what makes two the same, what they need, and the order in which they can run."""
+"""Trials: their ids, what they need, and the order of their units."""
 
 import dataclasses
 import json
@@ -10,9 +10,9 @@ from masp.config import field_sections, to_flat
 from masp.errors import UserError
 from masp.experiments import trial as trials
 from masp.experiments.catalogue import NAMES, experiment
-from masp.experiments.identity import ALWAYS, IGNORED, config_of, macro_id, trial_id
 from masp.experiments.plan import plan, unit_from_json, unit_to_json
-from masp.experiments.trial import Sweep, Trial
+from masp.experiments.trial import IGNORED, LATER, Sweep, Trial, config_of, macro_id, trial_id
+from masp.presets import SWEEPS
 
 replace = dataclasses.replace
 
@@ -41,41 +41,74 @@ def test_the_id_does_not_depend_on_seeds_checkpoints_or_labels():
     assert trial_id(BASE.with_overrides(checkpoint_every_frames=7)) == trial_id(BASE)
 
 
-def test_macros_do_not_matter_to_rainbow():
+def test_the_id_of_rainbow_does_not_depend_on_macros():
     rainbow = replace(BASE, control="rainbow")
     assert trial_id(replace(rainbow, macros=MINED)) == trial_id(rainbow)
 
 
-def test_noise_changes_the_macro_file_and_its_seed_only_with_noise():
-    ids = [macro_id(macros, "planted-bandit", ()) for macros in (MINED, replace(MINED, noise_seed=1))]
-    assert ids[0] == ids[1]
-    noisy = replace(MINED, noise=0.5)
-    assert len({ids[0], *(macro_id(replace(noisy, noise_seed=s), "planted-bandit", ()) for s in (0, 1))}) == 3
+@pytest.mark.parametrize("control", ["rainbow", "macros"])
+def test_settings_of_the_similarity_do_not_matter_without_a_penalty(control):
+    trial = replace(BASE, control=control)
+    changed = trial.with_overrides(penalty_weight=7.0, meta_period_updates=3, held_out="next", penalty_form="sum")
+    assert trial_id(changed) == trial_id(trial)
+    assert trial_id(trial.with_overrides(batch_size=8)) != trial_id(trial)
 
 
-def test_fields_known_to_the_hash_exist():
-    assert set(field_sections()) >= ALWAYS | set(IGNORED)
+def test_macro_files_are_per_seed_only_with_noise():
+    plain = {macro_id(MINED, "planted-bandit", (), seed) for seed in (0, 1)}
+    noisy = {macro_id(replace(MINED, noise=0.5), "planted-bandit", (), seed) for seed in (0, 1)}
+    noisier = {macro_id(replace(MINED, noise=0.75), "planted-bandit", (), seed) for seed in (0, 1)}
+    assert (len(plain), len(noisy), len(plain | noisy | noisier)) == (1, 2, 5)
 
 
-def test_a_field_that_came_later_counts_only_away_from_its_default():
+def test_noise_changes_the_id_of_a_trial_but_not_per_seed():
+    noisy = replace(BASE, macros=replace(MINED, noise=0.5))
+    assert trial_id(noisy) != trial_id(replace(BASE, macros=MINED))
+    assert trial_id(replace(noisy, seeds=(5, 6))) == trial_id(noisy)
+
+
+def test_settings_named_in_the_hash_exist():
+    assert set(field_sections()) >= LATER | set(IGNORED)
+
+
+def test_later_settings_count_only_away_from_their_default(monkeypatch):
+    cached_id = trial_id.__wrapped__  # without the cache, which must not see another LATER
     flat = to_flat(config_of(BASE))
-    later = sorted(set(flat) - ALWAYS - set(IGNORED))
-    assert {"intra_option", "similarity_from"} <= set(later)
-    for name in later:
-        assert trial_id(BASE.with_overrides(**{name: flat[name]})) == trial_id(BASE)
-    for name, other in {"intra_option": True, "similarity_from": "outcomes", "similarity_rank": 2}.items():
-        assert trial_id(BASE.with_overrides(**{name: other})) != trial_id(BASE), name
+    before = cached_id(BASE)
+    monkeypatch.setattr(trials, "LATER", frozenset({"intra_option", "trace_length"}))
+    after = cached_id(BASE)
+    assert after != before  # as if these settings did not exist when the record was written
+    for name, other in {"intra_option": True, "trace_length": 2}.items():
+        assert cached_id(BASE.with_overrides(**{name: flat[name]})) == after
+        assert cached_id(BASE.with_overrides(**{name: other})) != after, name
 
 
-def test_controls_are_what_their_names_say():
-    frozen = [config_of(replace(BASE, control=name)).similarity for name in ("uniform", "random", "overlap", "truth")]
-    assert not any(similarity.learns for similarity in frozen) and all(similarity.active for similarity in frozen)
+def test_controls_match_their_names():
+    configs = [config_of(replace(BASE, control=name)) for name in ("uniform", "random", "overlap", "truth")]
+    frozen = [config.similarity for config in configs]
+    assert all(similarity.frozen for similarity in frozen) and all(config.penalised for config in configs)
     assert [similarity.similarity_start for similarity in frozen[:3]] == ["constant", "random", "overlap"]
-    assert config_of(BASE).similarity.learns
-    uniform, learned = frozen[0], config_of(BASE).similarity
-    assert uniform == dataclasses.replace(learned, learn_similarity=False)
-    assert not config_of(replace(BASE, control="macros")).similarity.active
+    learned = config_of(BASE).similarity
+    assert not learned.frozen
+    assert frozen[0] == dataclasses.replace(learned, meta_learning_rate=0.0)  # although BASE overrides the rate
+    assert config_of(replace(BASE, control="macros")).penalised is False
     assert config_of(replace(BASE, control="rainbow")).variant == "rainbow"
+    assert config_of(replace(BASE, control="outcomes")).variant == "outcomes"
+
+
+@pytest.mark.parametrize("name", ["planted", "structure", "minatar", "minigrid", "structure-minatar", "atari"])
+def test_our_weights_are_for_a_mean_over_actions(name):
+    forms = {config_of(cell.trial).similarity.penalty_form for cell in experiment(name).cells("laptop")}
+    assert forms - {"literal"} == {"mean"}
+
+
+@pytest.mark.parametrize("name", ["atari", "minigrid", "street-fighter", "minatar"])
+def test_the_scale_paper_sweeps_the_papers_weights_of_a_sum(name):
+    trials_of_masp = [cell.trial for cell in experiment(name).cells("paper") if cell.column == "masp"]
+    for trial in trials_of_masp:
+        assert config_of(trial).similarity.penalty_form == "sum"
+        assert trial.sweep is not None
+        assert trial.sweep.penalty_weight in [sweep["penalty_weight"] for sweep in SWEEPS.values()]
 
 
 def test_trials_survive_json():
@@ -96,13 +129,15 @@ def test_a_sweep_uses_no_reported_seed():
     assert all(candidate.seeds == (7,) and candidate.sweep is None for candidate in swept.candidates())
 
 
-def test_mistakes_are_refused():
+def test_invalid_trials_are_rejected():
     with pytest.raises(UserError, match="no control 'nonsense'"):
         replace(BASE, control="nonsense")
     with pytest.raises(ValueError, match="take a source"):
         replace(BASE, control="transfer")
     with pytest.raises(ValueError, match="seeds"):
         replace(BASE, seeds=(1, 1))
+    with pytest.raises(ValueError, match="no meta-learning rate to sweep"):
+        replace(BASE, control="uniform", sweep=Sweep((0.1,), (0.001, 0.01)))
 
 
 @pytest.mark.parametrize("tiny", [TINY, RICH])
@@ -114,13 +149,13 @@ def test_units_come_after_what_they_need(tiny):
 
 
 def test_first_seeds_come_first():
-    """A run that is stopped early leaves a whole table with fewer seeds."""
+    """A run that is stopped early leaves a complete table with fewer seeds."""
     units = plan(experiment("minigrid"), "laptop").units
     assert [unit.seeds for unit in units] == [(seed,) for seed in (0, 1, 2) for _ in range(24)]
     assert len({unit.trial_id for unit in units[:24]}) == 24
 
 
-def test_some_columns_only():
+def test_a_plan_of_some_columns():
     whole, some = (
         plan(experiment("minigrid"), "laptop"),
         plan(experiment("minigrid"), "laptop", only=["macros", "masp"]),
@@ -132,7 +167,7 @@ def test_some_columns_only():
         plan(experiment("minigrid"), "laptop", only=["other"])
 
 
-def test_some_rows_only():
+def test_a_plan_of_some_rows():
     whole, some = plan(experiment("minigrid"), "laptop"), plan(experiment("minigrid"), "laptop", rows="rooms")
     assert {unit.trial.env for unit in some.units} == {"FourRooms"} and some.cells == whole.cells
     both = plan(experiment("minigrid"), "laptop", only=["masp"], rows="Door Key")
@@ -141,7 +176,7 @@ def test_some_rows_only():
         plan(experiment("minigrid"), "laptop", rows="kitchen")
 
 
-def test_seeds_are_one_unit_only_where_asked():
+def test_seeds_share_a_unit_only_if_trained_together():
     assert [unit.seeds for unit in plan(TINY, "smoke").units] == [(0,), (1,)]
     together = replace(TINY, cells=lambda scale: [trials_cell(replace(PLAIN, together=True))])
     assert [unit.seeds for unit in plan(together, "smoke").units] == [(0, 1)]
@@ -172,14 +207,15 @@ def test_every_experiment_can_be_planned(name, scale):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_controls_stand_beside_the_claim(name):
+def test_every_experiment_has_its_controls(name):
     columns = {cell.trial.control for cell in experiment(name).cells("laptop")}
-    if name.startswith("defaults"):  # what a user gets
+    if name.startswith("defaults"):  # the variants of a user
         fixed = {f"{control} as it comes" for control in ("uniform", "random", "overlap")}
-        assert columns - fixed == {"rainbow", "macros as it comes", "masp as it comes"}
-        assert (fixed <= columns) == (name == "defaults-minatar")  # where a claim is made of the similarity
+        outcomes = {"outcomes as it comes"} if name == "defaults" else set()
+        assert columns - fixed == {"rainbow", "macros as it comes", "masp as it comes", *outcomes}
+        assert (fixed <= columns) == (name == "defaults-minatar")
         rows = {cell.row for cell in experiment(name).cells("laptop") if cell.trial.control in fixed}
-        assert all(row[1] == "32" for row in rows)  # with more, `structure-minatar` has them
+        assert all(row[1] == "32" for row in rows)  # for more macros they are in `structure-minatar`
     elif name.endswith("-transfer"):
         assert {"rainbow", "macros", "uniform", "masp", "transfer"} <= columns
     else:

@@ -1,8 +1,8 @@
 """Statistics over tasks and seeds: by hand, and against rliable.
 
 The reference values were computed once with rliable 1.2.0 (arch 7.2.0, pandas 2.3.3, NumPy 2.4.6) in an environment of
-its own, with 50,000 draws for intervals of mean and IQM, 2,000 for the probability of improvement and 20,000 for the
-profile, and the default seeds. Intervals agree up to the chance of drawing.
+its own, with 50,000 samples for intervals of mean and IQM, 2,000 for the probability of improvement and 20,000 for the
+profile, and the default seeds. Intervals agree up to sampling error.
 """
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from masp.report.statistics import (
     aggregate,
+    bootstrap_interval,
     compare,
     difference_of,
     improvement_of,
@@ -38,9 +39,9 @@ Y = np.array(
     ],
 )
 def test_aggregates_agree_with_rliable(scores, statistic, value, low, high):
-    found = aggregate(scores, statistic, samples=20_000)
-    assert found[0] == pytest.approx(value, rel=1e-12)
-    assert found[1:] == pytest.approx((low, high), abs=0.004)
+    figures = aggregate(scores, statistic, samples=20_000)
+    assert figures[0] == pytest.approx(value, rel=1e-12)
+    assert figures[1:] == pytest.approx((low, high), abs=0.004)
 
 
 def test_probability_of_improvement_agrees_with_rliable():
@@ -63,13 +64,13 @@ def test_interquartile_mean_by_hand():
     assert aggregate([[0, 100, 3, 4], [1, -50, 5, 99]], iqm_of)[0] == (1 + 3 + 4 + 5) / 4
 
 
-def test_tasks_count_equally_whatever_their_number_of_runs():
+def test_tasks_have_equal_weight():
     assert aggregate([[1.0], [0.0, 0.0, 0.0]], mean_of)[0] == 0.5
     assert performance_profile([[1.0], [0.0, 0.0, 0.0]], np.array([0.5]))[0] == 0.5
 
 
-def test_strata_stay_apart():
-    """Runs are drawn within their task: between tasks that differ a lot there is no chance."""
+def test_the_bootstrap_is_stratified():
+    """Runs are resampled within their task, so differences between tasks do not widen the interval."""
     assert aggregate([[0.0, 0.0], [1000.0, 1000.0]], mean_of) == (500.0, 500.0, 500.0)
 
 
@@ -88,11 +89,24 @@ def test_difference_of_many_runs_has_the_right_width():
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[1.0], []], [[[1.0]]]])
-def test_no_runs_no_statistic(scores):
+def test_scores_without_runs_are_rejected(scores):
     with pytest.raises(ValueError, match="one non-empty list of runs per task"):
         aggregate(scores, mean_of)
 
 
-def test_other_tasks_cannot_be_compared():
+def test_different_tasks_are_rejected():
     with pytest.raises(ValueError, match="same tasks"):
         compare([[1.0]], [[1.0], [2.0]], improvement_of)
+
+
+def test_interval_of_equal_values_is_a_point():
+    assert bootstrap_interval([0.25] * 5) == (0.25, 0.25)
+
+
+def test_interval_has_the_right_width():
+    """For many normal values the bootstrap gives mean +- 1.96 s / sqrt(n)."""
+    values = np.random.default_rng(1).normal(3.0, 2.0, 400)
+    low, high = bootstrap_interval(values)
+    half = 1.96 * values.std() / 20
+    assert low == pytest.approx(values.mean() - half, abs=0.03)
+    assert high == pytest.approx(values.mean() + half, abs=0.03)

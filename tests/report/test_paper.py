@@ -25,11 +25,11 @@ def blocks(text: str, label: str, which: int) -> list[list[list[str]]]:
         part for part in text.split(r"\begin{table}")[1:] if rf"\label{{{label}}}" in part.split(r"\end{table}")[0]
     ]
     body = tables[which].split(r"\end{tabular}")[0].split(r"\begin{tabular}")[1]
-    found = []
+    groups = []
     for group in re.split(r"\\hline|\\midrule|\\bottomrule|\\toprule", body):
         rows = [[plain(cell) for cell in row.split("&")] for row in group.split(r"\\") if "&" in row]
-        found.append([row[: len(row) - (row[-1] == "")] for row in rows])
-    return [group for group in found if group]
+        groups.append([row[: len(row) - (row[-1] == "")] for row in rows])
+    return [group for group in groups if group]
 
 
 def plain(cell: str) -> str:
@@ -44,7 +44,7 @@ def plain(cell: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(paper()["tables"]))
-def test_every_cell_is_as_printed(text, name):
+def test_every_cell_equals_the_printed_one(text, name):
     table = paper()["tables"][name]
     which = 1 if name == "atari" else 0  # two tables have the label results-table
     groups = blocks(text, table["label"], which)
@@ -73,7 +73,7 @@ def test_figures_as_numbers():
     assert paper_figure("atari", ("Pong",), "uniform") is None
 
 
-def test_misprints_are_read_with_care():
+def test_misprints_have_a_reading():
     assert paper_cell("atari-noise", ("Breakout", "0.25"), "macros") == "208.3.3 ± 22.6"
     assert paper_figure("atari-noise", ("Breakout", "0.25"), "macros") == PaperFigure(208.3, 22.6)
     assert any("36.9.6" in remark for remark in paper_remarks("atari"))
@@ -87,7 +87,7 @@ def test_misprints_are_read_with_care():
                 assert bool(fine) != ((tuple(line[:parts]), column) in misprinted), (table, line)
 
 
-def test_remarks_hold():
+def test_remarks_agree_with_the_figures():
     """What the remarks say can be seen in the figures."""
     rainbow = paper_figure("atari", ("Breakout",), "rainbow")
     thousand = paper_figure("atari-k", ("Breakout", "1024"), "masp")
@@ -108,7 +108,7 @@ def test_tables_agree_with_each_other():
             assert paper_figure("atari-noise", (row[0], "0"), column) == paper_figure("atari", (row[0],), column)
 
 
-def test_presets_hold_the_hyper_parameters():
+def test_presets_equal_the_hyper_parameter_tables():
     """The presets are to the digit what the tables say, sweeps included."""
     for preset, table in (
         ("paper-atari", "atari-hyperparameters"),
