@@ -17,8 +17,6 @@ WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 
 def pytest_configure(config):
-    # rlax announces a deprecation on every call of its cross entropy; nothing of ours is meant.
-    config.addinivalue_line("filterwarnings", "ignore::PendingDeprecationWarning:rlax.*")
     if not WORKER:
         # Most of the suite's time would go into compiling the same small programs in every process that it starts.
         config.compiled_programs = tempfile.mkdtemp(prefix="masp-tests-")

@@ -1,16 +1,12 @@
 """Networks against forward passes by hand; noise that is really factorised."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import naive_update as naive
-from masp.agent.learner import Learner
 from masp.agent.networks import MINIGRID_CARDINALITIES, Linear, NoisyDense, QNetwork, draw_noise, patches
-from masp.config import AgentConfig, SimilarityConfig
 
 INPUTS, OUTPUTS = 5, 4
 
@@ -88,7 +84,7 @@ def test_network_agrees_with_forward_pass_by_hand(dueling, noisy, embedding):
     rng = np.random.default_rng(1)
     params, template = naive.make_params(learner, rng)
     noise = naive.make_noise(template, rng, 1)[0] if noisy else None
-    states, similarity = naive.make_sample(rng).transition.s_tm1, naive.make_similarity(rng)
+    states, similarity = naive.make_batch(rng).transition.s_tm1, naive.make_similarity(rng)
     found = apply(learner, params, states, similarity, noise)
     expected = jax.jit(naive.forward)(params, states, similarity, noise)
     assert found.shape == (naive.BATCH, naive.ACTIONS, naive.ATOMS)
@@ -110,7 +106,7 @@ def test_similarity_is_seen_but_receives_no_gradient():
     learner = naive.make_learner(dueling=False, noisy=False, embedding=3)
     rng = np.random.default_rng(2)
     params, _ = naive.make_params(learner, rng)
-    states, similarity = naive.make_sample(rng).transition.s_tm1, naive.make_similarity(rng)
+    states, similarity = naive.make_batch(rng).transition.s_tm1, naive.make_similarity(rng)
 
     @jax.jit
     def slopes(params, similarity):
@@ -211,27 +207,3 @@ def _apply(network, params, observation):
 
 
 minigrid_apply = jax.jit(_apply, static_argnums=0)
-
-
-@pytest.mark.parametrize("kind", ["image", "planes", "minigrid", "minigrid-mission", "vector"])
-def test_half_precision_is_near_full_precision(kind):
-    """Products are bfloat16 (3 digits), parameters and outputs are not, and gradients arrive."""
-    shapes = {"image": (36, 36, 1), "planes": (5, 5, 3), "minigrid": (7, 7, 4), "minigrid-mission": (7, 7, 5)}
-    observation = jax.random.randint(jax.random.PRNGKey(1), (3, *shapes.get(kind, (6,))), 0, 2).astype(jnp.uint8)
-    agent = AgentConfig(num_atoms=3, hidden=16)
-    full, half = (
-        Learner(QNetwork(kind, 4, 3, 16, True, True, 2, flag), replace(agent, half_precision=flag), SimilarityConfig())
-        for flag in (False, True)
-    )
-    similarity = jnp.full((4, 4), 0.1)
-    state = full.init(jax.random.PRNGKey(0), observation[:1], similarity)
-    params = jax.tree.map(lambda leaf: leaf * 3, state.params)  # away from the flat start
-    noise = full.noise(state, jax.random.PRNGKey(2), 1)[0]
-    expected = full.outputs(params, observation, similarity, noise)
-    found = half.outputs(params, observation, similarity, noise)
-    assert found.dtype == expected.dtype == jnp.float32
-    np.testing.assert_allclose(found, expected, atol=0.02 * float(jnp.abs(expected).max()) + 1e-4)
-    assert not np.array_equal(found, expected)
-    gradient = jax.grad(lambda p: half.outputs(p, observation, similarity, noise).sum())(params)
-    assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {jnp.dtype("float32")}
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 
-import jax
 import numpy as np
 import pytest
 
 import masp
 from masp.cli.main import main
 from masp.config import replace
-from masp.environments import make_env
 from masp.errors import UserError
-from masp.training.lanes import shared_config, start_of
+from masp.training.lanes import shared_config
 from masp.training.train import train, train_lanes
 
 
@@ -21,8 +19,8 @@ def test_lanes_equal_runs_alone(tiny_config, tmp_path):
     """Other weights, learning rates, starts, frozen or not: beside each other as by themselves."""
     settings = [
         {"penalty_weight": 0.3, "meta_learning_rate": 0.01},
-        {"penalty_weight": 0.1, "meta_learning_rate": 0.03, "similarity_start_value": 0.1, "seed": 1},
-        {"penalty_weight": 0.3, "learn_similarity": False, "similarity_start": "overlap", "seed": 2},
+        {"penalty_weight": 0.1, "meta_learning_rate": 0.03, "similarity_start": "random", "seed": 1},
+        {"penalty_weight": 0.3, "meta_learning_rate": 0.0, "similarity_start": "overlap", "seed": 2},
     ]
     lanes = [replace(tiny_config, **changes, out=str(tmp_path / f"lane-{i}")) for i, changes in enumerate(settings)]
     train_lanes(lanes)
@@ -38,13 +36,13 @@ def test_lanes_equal_runs_alone(tiny_config, tmp_path):
         for ours, theirs in same:
             for name in ("updates", "episodes", "return", "td_loss", "penalty", "q_mean", "gradient_norm"):
                 assert ours[name] == pytest.approx(theirs[name], rel=1e-3), name
-            if lane.similarity.learn_similarity:
+            if not lane.similarity.frozen:
                 assert ours["meta_gradient_norm"] == pytest.approx(theirs["meta_gradient_norm"], rel=1e-3)
         if len(same) == len(alone.metrics):
             np.testing.assert_allclose(beside.similarity, alone.similarity, atol=1e-3)
     moved = [masp.load_run(lane.out).similarity for lane in lanes]
     assert not np.allclose(moved[0], moved[1], atol=1e-3)
-    assert set(np.unique(moved[2])) == {0.0, np.float32(0.03), 1.0}  # overlap of copies, frozen at its start
+    assert set(np.unique(moved[2])) == {0.0, 1.0}  # overlap of copies, frozen at its start
 
 
 def test_what_needs_another_program_is_refused(tiny_config):
@@ -53,10 +51,11 @@ def test_what_needs_another_program_is_refused(tiny_config):
 
 
 def test_the_program_has_what_any_lane_needs(tiny_config):
-    frozen, plain = replace(tiny_config, learn_similarity=False), replace(tiny_config, penalty_weight=0.0)
-    assert not shared_config([frozen]).similarity.learns
-    assert not shared_config([plain]).similarity.active
-    assert shared_config([frozen, plain, tiny_config]).similarity.learns
+    frozen, plain = replace(tiny_config, meta_learning_rate=0.0), replace(tiny_config, penalty_weight=0.0)
+    assert shared_config([frozen]).similarity.frozen
+    assert not shared_config([plain]).penalised
+    shared = shared_config([frozen, plain, tiny_config])
+    assert shared.penalised and not shared.similarity.frozen
 
 
 SMALL = ["planted-grid", "--env-options", "size=4", "copies=2", "max_steps=6", "--frames", "120", "--hidden", "8"]
@@ -66,19 +65,19 @@ SMALL += ["--replay-steps", "300", "--num-envs", "3", "--steps-per-update", "6"]
 
 def test_sweep_command(tmp_path, capsys):
     out = tmp_path / "sweep"
-    vary = ["--vary", "penalty_weight=0,0.1", "--vary", "learn_similarity=true,false"]
+    vary = ["--vary", "penalty_weight=0,0.1", "--vary", "meta_learning_rate=0.001,0"]
     assert main(["sweep", *SMALL, *vary, "--seeds", "2", "--out", str(out), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [(p["penalty_weight"], p["learn_similarity"]) for p in found["points"]] == [
-        (0.0, True),
-        (0.0, False),
-        (0.1, True),
-        (0.1, False),
+    assert [(p["penalty_weight"], p["meta_learning_rate"]) for p in found["points"]] == [
+        (0.0, 0.001),
+        (0.0, 0.0),
+        (0.1, 0.001),
+        (0.1, 0.0),
     ]
     assert len(list(out.glob("*/seed-*/summary.json"))) == 8
-    run = masp.load_run(out / "penalty_weight=0.1,learn_similarity=False" / "seed-1")
+    run = masp.load_run(out / "penalty_weight=0.1,meta_learning_rate=0.0" / "seed-1")
     assert run.config.similarity.penalty_weight == 0.1 and run.config.seed == 1
-    frozen = [p for p in found["points"] if not p["learn_similarity"]]
+    frozen = [p for p in found["points"] if not p["meta_learning_rate"]]
     assert all(0.0 <= p["eval_success_interval"][0] <= p["eval_success"] for p in frozen)
 
 
@@ -98,21 +97,3 @@ def test_bad_sweeps_get_one_line(vary, message, tmp_path, capsys):
     assert main(["sweep", *SMALL, "--vary", vary, "--out", str(tmp_path / "s")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "s").exists()
-
-
-@pytest.mark.parametrize(("start", "left"), [("constant", 0.5), ("random", 0.5), ("overlap", 1.0)])
-def test_many_actions_share_weight_and_start(tiny_config, start, left):
-    """Eight actions where four have the full weight: half of it; an overlap is what it is."""
-    info = make_env(tiny_config.env, tiny_config.env_options).info
-    key = jax.random.PRNGKey(0)
-    settings = {"penalty_weight": 0.2, "similarity_start": start, "similarity_start_value": 0.1}
-    full, shared = (
-        start_of(replace(tiny_config, **settings, full_weight_actions=n), info, info.actions, key) for n in (8, 4)
-    )
-    assert len(info.actions) == 8
-    assert float(full.hyper.penalty_weight) == pytest.approx(0.2)
-    assert float(shared.hyper.penalty_weight) == pytest.approx(0.1)
-    away = ~np.eye(8, dtype=bool)
-    np.testing.assert_allclose(shared.similarity[away], left * full.similarity[away], rtol=1e-6)
-    never = start_of(replace(tiny_config, **settings), info, info.actions, key)
-    np.testing.assert_array_equal(never.similarity, full.similarity)

@@ -19,8 +19,7 @@ def bandit(tmp_path_factory):
         frames=24_000,
         eval_every_frames=0,
         eval_episodes=512,
-        similarity_start_value=0.03,
-        penalty_weight=0.01,
+        penalty_weight=0.16,
         out=str(tmp_path_factory.mktemp("bandit") / "masp"),
     )
     return [result.summary for result in train_seeds(config, [0, 1])]
