@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import naive_update as naive
-from masp.similarity.kinds import Evidence, Fixed, Nothing, matrix
+from masp.similarity.kinds import Evidence, Fixed, Nothing
+from masp.similarity.matrix import as_matrix
 from masp.similarity.meta_learned import MetaLearned
 from masp.similarity.metagradient import InnerStep
 from masp.similarity.outcomes import Outcomes
@@ -65,7 +66,7 @@ def test_state_keeps_its_shape_and_the_similarity_stays_valid(learner, rng):
         assert shapes(after) == shapes(state)
         assert norm.shape == () and norm >= 0
         state = after
-    similarity = np.asarray(matrix(kind, state))
+    similarity = np.asarray(as_matrix(kind.context(state)))
     np.testing.assert_allclose(similarity, similarity.T, atol=1e-6)
     assert similarity.min() >= 0 and similarity.max() <= 1 + 1e-6
     np.testing.assert_allclose(np.diag(similarity), 1.0, atol=1e-6)

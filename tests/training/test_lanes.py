@@ -10,8 +10,9 @@ import pytest
 import masp
 from masp.cli.main import main
 from masp.config import replace
+from masp.environments import make_env
 from masp.errors import UserError
-from masp.training.lanes import shared_config
+from masp.training.lanes import lane_actions, shared_config
 from masp.training.train import train, train_lanes
 
 
@@ -43,6 +44,53 @@ def test_lanes_equal_runs_alone(tiny_config, tmp_path):
     moved = [masp.load_run(lane.out).similarity for lane in lanes]
     assert not np.allclose(moved[0], moved[1], atol=1e-3)
     assert set(np.unique(moved[2])) == {0.0, 1.0}  # overlap of copies, frozen at its start
+
+
+def test_lanes_with_other_macros_equal_runs_alone(tiny_config, tmp_path):
+    """Macros of the same lengths are data of a lane; each is logged, saved and evaluated with its own."""
+    macros = {"own": [(0, 1), (2, 2, 3)], "other": [(3, 0), (1, 0, 1)]}
+    for name, sequences in macros.items():
+        masp.ActionSet(4, sequences).save(tmp_path / f"{name}.json")
+    config = replace(tiny_config, intra_option=True)
+    lanes = [
+        replace(config, macros=str(tmp_path / f"{name}.json"), seed=seed, out=str(tmp_path / f"lane-{name}"))
+        for seed, name in enumerate(macros)
+    ]
+    train_lanes(lanes)
+    for lane, sequences in zip(lanes, macros.values(), strict=True):
+        alone = masp.load_run(train(replace(lane, out=lane.out.replace("lane", "alone"))).run_dir)
+        beside = masp.load_run(lane.out)
+        assert [macro.actions for macro in beside.actions.macros] == sequences
+        assert beside.actions == alone.actions
+        same = [
+            rows for rows in zip(beside.metrics, alone.metrics, strict=True) if rows[0]["frames"] == rows[1]["frames"]
+        ]
+        assert same and same[-1][0]["updates"] > 5
+        for ours, theirs in same:
+            assert ours["decisions"] == theirs["decisions"]
+            for name in ("updates", "episodes", "td_loss", "penalty", "q_mean", "gradient_norm"):
+                assert ours[name] == pytest.approx(theirs[name], rel=1e-3), name
+
+
+def test_lanes_are_judged_by_their_own_groups(tiny_config, tmp_path):
+    """The groups of the task concern its own macros, not those of a file."""
+    file = tmp_path / "macros.json"
+    masp.ActionSet(4, [(0,), (1,), (3,), (2,)]).save(file)
+    settings = [{"macros": str(file)}, {}, {"penalty_weight": 0.0}]
+    lanes = [
+        replace(tiny_config, frames=120, checkpoint_every_frames=0, **changes, seed=seed, out=str(tmp_path / str(seed)))
+        for seed, changes in enumerate(settings)
+    ]
+    summaries = [result.summary for result in train_lanes(lanes)]
+    assert [summary["similarity_auc"] is not None for summary in summaries] == [False, True, False]
+
+
+def test_macros_of_other_lengths_are_refused(tiny_config, tmp_path):
+    for name, macro in {"short": (0, 1), "long": (0, 1, 2)}.items():
+        masp.ActionSet(4, [macro]).save(tmp_path / f"{name}.json")
+    lanes = [replace(tiny_config, macros=str(tmp_path / f"{name}.json")) for name in ("short", "long")]
+    with pytest.raises(UserError, match="long.json: its macros have other lengths"):
+        lane_actions(lanes, make_env(tiny_config.env, tiny_config.env_options).info)
 
 
 def test_what_needs_another_program_is_refused(tiny_config):
