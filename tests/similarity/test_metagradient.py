@@ -29,7 +29,7 @@ class Case(NamedTuple):
     noise: list  # of the online and the target network: for the update, for the held-out loss
 
 
-LEARNER = naive.make_learner(max_gradient_norm=MAX_NORM)
+LEARNER = naive.make_learner(max_gradient_norm=MAX_NORM, penalty_weight=0.3)
 
 
 @jax.jit
