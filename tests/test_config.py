@@ -107,7 +107,7 @@ def test_scalar_values_need_no_support():
 def test_similarity_starts_by_name_or_from_a_bundle():
     assert SimilarityConfig(similarity_start="overlap").bundle == ""
     assert SimilarityConfig(similarity_start="run/similarity.safetensors").bundle == "run/similarity.safetensors"
-    with pytest.raises(UserError, match="^similarity_start must be one of constant, overlap, random, identity, or"):
+    with pytest.raises(UserError, match=r"^similarity_start must be one of constant, overlap, random, identity, or"):
         SimilarityConfig(similarity_start="")
 
 

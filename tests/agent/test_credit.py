@@ -125,9 +125,7 @@ def draw(memory, tick, count):
     windows = replay.sample(memory, jax.random.PRNGKey(1), count, ring.SHAPE, STACK, 0.0)
     windows = windows._replace(weight=jnp.arange(count, dtype=jnp.float32))
     key = jax.random.PRNGKey(2)
-    return windows, credit.draw(
-        memory, windows, key, tick, ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.SHAPE, STACK
-    )
+    return windows, credit.draw(memory, windows, key, tick, ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.SHAPE, STACK)
 
 
 def test_drawn_transitions_are_real_and_every_row_and_action_comes_up(played):
@@ -137,7 +135,9 @@ def test_drawn_transitions_are_real_and_every_row_and_action_comes_up(played):
     np.testing.assert_array_equal(windows.leaf, batch.leaf)
     assert batch.num_windows == count
     # The windows come first, unchanged; each row behind them has the weight of its window.
-    first, inside = (jax.tree.map(lambda column: column[part], batch.transition) for part in (slice(count), slice(count, None)))
+    first, inside = (
+        jax.tree.map(lambda column: column[part], batch.transition) for part in (slice(count), slice(count, None))
+    )
     jax.tree.map(np.testing.assert_array_equal, windows.transition, first)
     np.testing.assert_array_equal(batch.weight, np.concatenate([windows.weight, windows.weight]))
     expected, shares = {}, {}

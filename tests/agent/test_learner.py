@@ -326,8 +326,10 @@ def test_targets_choose_among_choosable_actions(double):
 
 def test_without_weight_it_is_bitwise_plain_rainbow():
     """A penalty of weight 0 has no effect, be it switched off by the variant, by the setting or by the data."""
-    plain, off, frozen = plain_learner(variant="rainbow"), plain_learner(penalty_weight=0.0), plain_learner(
-        meta_learning_rate=0.0
+    plain, off, frozen = (
+        plain_learner(variant="rainbow"),
+        plain_learner(penalty_weight=0.0),
+        plain_learner(meta_learning_rate=0.0),
     )
     rng = np.random.default_rng(1)
     start = naive.make_state(plain, rng, dtype=np.float64)

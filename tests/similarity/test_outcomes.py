@@ -126,7 +126,7 @@ def test_finds_what_leads_to_the_same_cell_in_each_cell():
 
 
 def test_many_features_are_projected():
-    """Random projections preserve distances: actions that turn on the same of 200 features are alike, others are not."""
+    """Projections preserve distances: actions that turn on the same of 200 features are alike, others are not."""
     rng, size = np.random.default_rng(0), 200
     known, turned = fresh(4, size), np.array([5, 5, 80, 150])
     assert known.own.shape == (4, outcomes.NUM_PROJECTIONS + 2, size)

@@ -93,7 +93,9 @@ def test_an_older_run_is_opened_evaluated_and_shown(tiny_config, tmp_path, capsy
     """The same run with its config.json in the older form."""
     run = RunDir(train(replace(tiny_config, frames=120, penalty_form="sum", out=str(tmp_path / "run"))).run_dir)
     config = masp.load_run(run.path).config
-    old = {name: value for name, value in to_flat(config).items() if name not in ("value_range", "importance", "epsilon")}
+    old = {
+        name: value for name, value in to_flat(config).items() if name not in ("value_range", "importance", "epsilon")
+    }
     names = ("v_min", "v_max", "importance_start", "importance_end", "epsilon_start", "epsilon_end")
     numbers = [*config.agent.value_range, *config.agent.importance, *config.agent.epsilon]
     run.config_file.write_text(json.dumps({**old, **OLD, **dict(zip(names, numbers, strict=True))}))

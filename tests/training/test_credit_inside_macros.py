@@ -63,7 +63,9 @@ def learned_values(intra_option: bool) -> np.ndarray:
     state = run(jax.jit(agent.init)(keys, observation, start), envs)
     assert state.actor.usage[: ACTIONS.num_primitives].tolist() == [0, 0]
     assert (state.memory.steps == ()) == (not intra_option)  # nothing is kept for nothing
-    return np.asarray(agent.learner.values(state.learner.params, jnp.eye(4)[:3], state.learner.similarity.similarity, None))
+    return np.asarray(
+        agent.learner.values(state.learner.params, jnp.eye(4)[:3], state.learner.similarity.similarity, None)
+    )
 
 
 def test_primitives_are_learned_from_macros():

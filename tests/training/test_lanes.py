@@ -89,7 +89,7 @@ def test_macros_of_other_lengths_are_refused(tiny_config, tmp_path):
     for name, macro in {"short": (0, 1), "long": (0, 1, 2)}.items():
         masp.ActionSet(4, [macro]).save(tmp_path / f"{name}.json")
     lanes = [replace(tiny_config, macros=str(tmp_path / f"{name}.json")) for name in ("short", "long")]
-    with pytest.raises(UserError, match="long.json: its macros have other lengths"):
+    with pytest.raises(UserError, match=r"long\.json: its macros have other lengths"):
         lane_actions(lanes, make_env(tiny_config.env, tiny_config.env_options).info)
 
 

@@ -53,7 +53,9 @@ def run_both(config: TrainConfig, ticks: int) -> tuple[Any, Any]:
 
 
 def test_same_transitions_and_same_learning(tiny_config):
-    config = replace(tiny_config, n_step=3, stack=2, num_atoms=5, value_range=(-1.0, 2.0), noisy=True, intra_option=True)
+    config = replace(
+        tiny_config, n_step=3, stack=2, num_atoms=5, value_range=(-1.0, 2.0), noisy=True, intra_option=True
+    )
     one, other = run_both(config, 50)
     assert int(one.tick) == int(other.tick) == 100
     assert int(one.unused_steps) == int(other.unused_steps)

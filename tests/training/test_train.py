@@ -109,7 +109,9 @@ def test_run_directory(tiny_config, tmp_path):
 def test_bundle_transfers_frozen(tiny_config, tmp_path):
     source = train(replace(tiny_config, out=str(tmp_path / "source")))
     bundle = str(source.run_dir / "similarity.safetensors")
-    target = train(replace(tiny_config, seed=9, similarity_start=bundle, meta_learning_rate=0.0, out=str(tmp_path / "target")))
+    target = train(
+        replace(tiny_config, seed=9, similarity_start=bundle, meta_learning_rate=0.0, out=str(tmp_path / "target"))
+    )
     learned = masp.load_run(source.run_dir)
     frozen = masp.load_run(target.run_dir)
     np.testing.assert_array_equal(frozen.similarity, learned.similarity)

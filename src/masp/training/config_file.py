@@ -37,7 +37,9 @@ def from_file(values: Any, where: str, count_actions: Callable[[], int]) -> Trai
     if form != FORMAT:
         raise UserError(f"{where}: format is {form!r}, not {FORMAT!r}")
     if not isinstance(version, int) or version > VERSION:
-        raise UserError(f"{where}: version {version} is newer than {VERSION}, which this masp reads; install a newer masp")
+        raise UserError(
+            f"{where}: version {version} is newer than {VERSION}, which this masp reads; install a newer masp"
+        )
     header = ("format", "version", "masp", "kernels")
     return from_flat({name: value for name, value in values.items() if name not in header}, where)
 
