@@ -4,72 +4,87 @@ from __future__ import annotations
 
 import json
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import masp
+from masp.agent.agent import Agent
 from masp.cli.main import main
 from masp.config import replace
 from masp.environments import make_env
+from masp.environments.base import EnvInfo
 from masp.errors import UserError
+from masp.training.compiled import CompiledLoop
 from masp.training.lanes import lane_actions, shared_config
 from masp.training.train import train, train_lanes
 
 
 def test_lanes_equal_runs_alone(tiny_config, tmp_path):
-    """Other weights, learning rates, starts, frozen or not: beside each other as by themselves."""
+    """Other weights, learning rates, starts, frozen or not: beside each other as by themselves.
+
+    Every episode of the bandit is one step, so all lanes have played the same number of steps at every tick.
+    """
+    config = replace(tiny_config, env="planted-bandit", env_options=("contexts=2", "groups=2", "copies=2"))
     settings = [
         {"penalty_weight": 0.3, "meta_learning_rate": 0.01},
         {"penalty_weight": 0.1, "meta_learning_rate": 0.03, "similarity_start": "random", "seed": 1},
         {"penalty_weight": 0.3, "meta_learning_rate": 0.0, "similarity_start": "overlap", "seed": 2},
     ]
-    lanes = [replace(tiny_config, **changes, out=str(tmp_path / f"lane-{i}")) for i, changes in enumerate(settings)]
+    lanes = [replace(config, **changes, out=str(tmp_path / f"lane-{i}")) for i, changes in enumerate(settings)]
     train_lanes(lanes)
     for i, lane in enumerate(lanes):
         alone = masp.load_run(train(replace(lane, out=str(tmp_path / f"alone-{i}"))).run_dir)
         beside = masp.load_run(lane.out)
         assert beside.config == replace(alone.config, out=lane.out)
-        # All lanes go on until the slowest has its frames, so later rows may be of different updates.
-        same = [
-            rows for rows in zip(beside.metrics, alone.metrics, strict=True) if rows[0]["frames"] == rows[1]["frames"]
-        ]
-        assert len(same) >= 2 and same[-1][0]["updates"] > 10
-        for ours, theirs in same:
-            for name in ("updates", "episodes", "return", "td_loss", "penalty", "q_mean", "gradient_norm"):
+        assert len(beside.metrics) == len(alone.metrics) == 4 and beside.metrics[-1]["updates"] > 20
+        names = ["frames", "updates", "episodes", "return", "td_loss", "penalty", "q_mean", "gradient_norm"]
+        names += [] if lane.similarity.frozen else ["meta_gradient_norm"]
+        for ours, theirs in zip(beside.metrics, alone.metrics, strict=True):
+            for name in names:
                 assert ours[name] == pytest.approx(theirs[name], rel=1e-3), name
-            if not lane.similarity.frozen:
-                assert ours["meta_gradient_norm"] == pytest.approx(theirs["meta_gradient_norm"], rel=1e-3)
-        if len(same) == len(alone.metrics):
-            np.testing.assert_allclose(beside.similarity, alone.similarity, atol=1e-3)
+        np.testing.assert_allclose(beside.similarity, alone.similarity, atol=1e-3)
     moved = [masp.load_run(lane.out).similarity for lane in lanes]
     assert not np.allclose(moved[0], moved[1], atol=1e-3)
-    assert set(np.unique(moved[2])) == {0.0, 1.0}  # overlap of copies, frozen at its start
+    assert set(np.unique(moved[2])) <= {0.0, 1.0}  # overlap of single actions, frozen at its start
 
 
-def test_lanes_with_other_macros_equal_runs_alone(tiny_config, tmp_path):
-    """Macros of the same lengths are data of a lane; each is logged, saved and evaluated with its own."""
-    macros = {"own": [(0, 1), (2, 2, 3)], "other": [(3, 0), (1, 0, 1)]}
-    for name, sequences in macros.items():
-        masp.ActionSet(4, sequences).save(tmp_path / f"{name}.json")
-    config = replace(tiny_config, intra_option=True)
-    lanes = [
-        replace(config, macros=str(tmp_path / f"{name}.json"), seed=seed, out=str(tmp_path / f"lane-{name}"))
-        for seed, name in enumerate(macros)
-    ]
-    train_lanes(lanes)
-    for lane, sequences in zip(lanes, macros.values(), strict=True):
-        alone = masp.load_run(train(replace(lane, out=lane.out.replace("lane", "alone"))).run_dir)
-        beside = masp.load_run(lane.out)
-        assert [macro.actions for macro in beside.actions.macros] == sequences
-        assert beside.actions == alone.actions
-        same = [
-            rows for rows in zip(beside.metrics, alone.metrics, strict=True) if rows[0]["frames"] == rows[1]["frames"]
-        ]
-        assert same and same[-1][0]["updates"] > 5
-        for ours, theirs in same:
-            assert ours["decisions"] == theirs["decisions"]
-            for name in ("updates", "episodes", "td_loss", "penalty", "q_mean", "gradient_norm"):
-                assert ours[name] == pytest.approx(theirs[name], rel=1e-3), name
+class FiveSteps:
+    """A point on a line; every episode is cut after five steps."""
+
+    info = EnvInfo("five-steps", (2,), np.dtype(np.float32), "vector", masp.ActionSet(2, []), max_episode_steps=5)
+
+    def reset(self, key):
+        del key
+        return jnp.zeros(2), jnp.zeros(2)
+
+    def step(self, state, action, key):
+        state = state + jnp.array([2.0, 0.0]) * action + jnp.array([-1.0, 1.0])
+        cut = state[1] == 5
+        return state, state, state[0] / 5 + 0.1 * jax.random.normal(key), jnp.array(False), cut
+
+
+def test_lanes_with_other_macros_equal_runs_alone(tiny_config):
+    """Macros of the same lengths are data of a lane: acting, replay and credit inside macros use its own."""
+    sets = [masp.ActionSet(2, [(0, 1), (1, 1, 0)]), masp.ActionSet(2, [(1, 0), (0, 0, 1)])]
+    config = replace(tiny_config, intra_option=True, steps_per_update=2).resolved()
+    configs = [replace(config, seed=seed) for seed in range(2)]
+
+    def run(agent_actions, lanes):
+        loop = CompiledLoop(Agent(config, FiveSteps.info, agent_actions), FiveSteps())
+        state = loop.init([configs[i] for i in lanes], [sets[i] for i in lanes])
+        state = loop.run(loop.run(state, 25, False), 30, True)
+        return loop.checkpoints(state)
+
+    for i, beside in enumerate(run(sets[0], [0, 1])):
+        (alone,) = run(sets[i], [i])
+        assert int(beside.agent.learner.updates) == int(alone.agent.learner.updates) > 20
+        np.testing.assert_array_equal(beside.agent.macros.table, sets[i].table)
+        np.testing.assert_array_equal(beside.agent.actor.usage, alone.agent.actor.usage)
+        np.testing.assert_array_equal(beside.agent.memory.steps.primitive, alone.agent.memory.steps.primitive)
+        for ours, theirs in zip(*(jax.tree.leaves(run.agent.learner.params) for run in (beside, alone)), strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=2e-3)
 
 
 def test_lanes_are_judged_by_their_own_groups(tiny_config, tmp_path):
