@@ -1,12 +1,10 @@
-"""Configuration: what is refused, what survives being written down, and the ratio of steps to updates."""
+"""Configuration: what is refused, and what survives being written down."""
 
 import dataclasses
 import json
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from masp.config import (
     AgentConfig,
@@ -37,10 +35,6 @@ CONFIG = TrainConfig(env="planted-grid")
         ("n_step", 0),
         ("num_atoms", 0),
         ("priority_exponent", 1.5),
-        ("importance_start", -0.1),
-        ("importance_end", 1.1),
-        ("epsilon_start", 1.1),
-        ("epsilon_end", -0.1),
         ("epsilon_decay_steps", 0),
         ("target_period_steps", 0),
         ("replay_steps", 0),
@@ -50,14 +44,11 @@ CONFIG = TrainConfig(env="planted-grid")
         ("stack", 0),
         ("penalty_weight", -0.1),
         ("penalty_form", "column"),
-        ("similarity_start", "zeros"),
-        ("similarity_start_value", 1.2),
         ("meta_learning_rate", -0.1),
         ("meta_optimiser", "rmsprop"),
         ("held_out", "previous"),
         ("meta_period_updates", 0),
         ("trace_length", 0),
-        ("trace_decay", 1.1),
         ("embedding", -1),
         ("variant", "dqn"),
         ("frames", 0),
@@ -92,16 +83,38 @@ def test_edges_are_allowed(name, value):
     assert to_flat(replace(CONFIG, **{name: value}))[name] == value
 
 
-def test_support_must_have_an_extent():
-    with pytest.raises(UserError, match=r"v_min must be below v_max, got 1\.0 and 1\.0"):
-        AgentConfig(v_min=1.0, v_max=1.0)
-    AgentConfig(v_min=1.0, v_max=1.0, num_atoms=1)  # scalar values have no support
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("importance", (-0.1, 1.0), "two numbers between 0 and 1, got -0.1 and 1.0"),
+        ("importance", (0.4, 1.1), "two numbers between 0 and 1, got 0.4 and 1.1"),
+        ("epsilon", (1.1, 0.0), "two numbers between 0 and 1, got 1.1 and 0.0"),
+        ("epsilon", 0.5, "two numbers, got 0.5"),
+        ("epsilon", (1.0,), r"two numbers, got \(1.0,\)"),
+        ("value_range", (0.0, math.inf), "two numbers, got"),
+        ("value_range", (1.0, 1.0), "a lower and a higher number, got 1 and 1"),
+    ],
+)
+def test_pairs_out_of_range_are_refused_by_name(name, value, message):
+    with pytest.raises(UserError, match=f"^{name} must be {message}"):
+        replace(CONFIG, **{name: value})
+
+
+def test_scalar_values_need_no_support():
+    AgentConfig(value_range=(1.0, 1.0), num_atoms=1)
+
+
+def test_similarity_starts_by_name_or_from_a_bundle():
+    assert SimilarityConfig(similarity_start="overlap").bundle == ""
+    assert SimilarityConfig(similarity_start="run/similarity.safetensors").bundle == "run/similarity.safetensors"
+    with pytest.raises(UserError, match=r"^similarity_start must be one of constant, overlap, random, identity, or"):
+        SimilarityConfig(similarity_start="")
 
 
 def test_replace_finds_the_section():
     changed = replace(CONFIG, seed=3, gamma=0.5, penalty_weight=0.75)
     assert (changed.seed, changed.agent.gamma, changed.similarity.penalty_weight) == (3, 0.5, 0.75)
-    back = replace(changed, seed=0, gamma=0.99, penalty_weight=0.3)
+    back = replace(changed, seed=0, gamma=0.99, penalty_weight=0.1)
     assert back == CONFIG
     assert CONFIG.agent.gamma == 0.99  # the original stays
 
@@ -125,12 +138,11 @@ def different(name, value, kind):
         "meta_optimiser": "sgd",
         "held_out": "separate",
         "env_options": ("size=5",),
-        "v_min": -1.0,
-        "v_max": 20.0,
+        "value_range": [-1.0, 20.0],
+        "importance": [0.2, 0.3],
+        "epsilon": [0.5, 0.25],
+        "macros_for": "exploring",
     }
-    choices |= {"similarity_from": "outcomes", "macros_for": "exploring"}
-    choices |= {"windows": "steps"}
-    choices |= {"mine_from": "random", "mine_top_share": 1.0, "mine_replace_share": 1.0}
     if name in choices:
         return choices[name]
     if kind is bool:
@@ -143,8 +155,7 @@ def different(name, value, kind):
 @pytest.mark.parametrize("name", sorted(field_types()))
 def test_every_field_survives_json(name):
     value = different(name, to_flat(CONFIG)[name], field_types()[name])
-    needed = {"n_step": 1} if name == "similarity_from" else {}
-    changed = replace(CONFIG, **{name: value}, **needed)
+    changed = replace(CONFIG, **{name: value})
     assert to_flat(changed)[name] != to_flat(CONFIG)[name]
     assert from_flat(json.loads(json.dumps(to_flat(changed)))) == changed
 
@@ -182,15 +193,6 @@ def test_whole_floats_serve_as_whole_numbers():
     assert from_flat(to_flat(config)) == config
 
 
-@given(st.integers(1, 200), st.integers(1, 200))
-def test_iterations_keep_steps_per_update_exactly(num_envs, steps_per_update):
-    config = replace(CONFIG, num_envs=num_envs, steps_per_update=steps_per_update)
-    ticks, updates = config.ticks_per_iteration, config.updates_per_iteration
-    assert ticks >= 1 and updates >= 1
-    assert ticks * num_envs == updates * steps_per_update
-    assert math.gcd(ticks, updates) == 1  # the smallest such pair
-
-
 def test_target_period_in_updates():
     assert AgentConfig(target_period_steps=100, steps_per_update=4).target_period_updates == 25
     assert AgentConfig(target_period_steps=3, steps_per_update=4).target_period_updates == 1
@@ -199,14 +201,14 @@ def test_target_period_in_updates():
 @pytest.mark.parametrize("variant", ["rainbow", "macros"])
 def test_other_variants_have_no_penalty(variant):
     config = replace(CONFIG, variant=variant, seed=5).resolved()
-    assert not config.similarity.active and not config.similarity.learns and config.similarity.embedding == 0
+    assert not config.penalised and config.similarity.frozen and config.similarity.embedding == 0
     assert config.seed == 5 and config.agent == CONFIG.agent
     assert CONFIG.resolved() == CONFIG
 
 
 def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     """Otherwise the same run would have two configurations."""
-    wanted = {"intra_option": True, "windows": "steps", "macros_for": "exploring"}
+    wanted = {"intra_option": True, "macros_for": "exploring"}
     config = replace(CONFIG, **wanted)
     agents = {variant: replace(config, variant=variant).resolved().agent for variant in ("rainbow", "macros", "masp")}
     assert agents["rainbow"] == CONFIG.agent
@@ -214,16 +216,18 @@ def test_what_a_variant_has_no_use_for_is_as_in_the_paper():
     assert agents["masp"] == config.agent
 
 
-def test_macros_that_are_only_drawn_are_not_replaced_by_use():
-    with pytest.raises(UserError, match="add --macros-for acting"):
-        replace(CONFIG, mine_every_frames=1000, macros_for="exploring")
+def test_the_variant_says_whether_there_is_a_penalty():
+    assert CONFIG.penalised and not CONFIG.similarity.frozen
+    assert replace(CONFIG, variant="outcomes", n_step=1).penalised
+    assert not replace(CONFIG, penalty_weight=0.0).penalised
+    assert replace(CONFIG, meta_learning_rate=0.0).similarity.frozen
 
 
 def test_the_papers_numbers_are_the_defaults():
     """Appendix: learning rate, batch, discount, n-step, atoms, support, exponents, exploration, target and replay."""
     a = AgentConfig()
     assert (a.learning_rate, a.batch_size, a.gamma, a.n_step) == (6.25e-5, 32, 0.99, 3)
-    assert (a.num_atoms, a.v_min, a.v_max) == (51, -10.0, 10.0)
-    assert (a.priority_exponent, a.importance_start, a.importance_end) == (0.5, 0.4, 1.0)
-    assert (a.epsilon_start, a.epsilon_end, a.epsilon_decay_steps) == (1.0, 0.01, 1_000_000)
+    assert (a.num_atoms, a.value_range) == (51, (-10.0, 10.0))
+    assert (a.priority_exponent, a.importance) == (0.5, (0.4, 1.0))
+    assert (a.epsilon, a.epsilon_decay_steps) == ((1.0, 0.01), 1_000_000)
     assert (a.target_period_steps, a.replay_steps, a.max_gradient_norm, a.stack) == (10_000, 1_000_000, 10.0, 1)

@@ -17,6 +17,8 @@ from typing import Any, Literal
 from masp.errors import UserError
 
 Variant = Literal["rainbow", "macros", "masp", "outcomes"]
+SEED_LIMIT = 2**30
+"""Seeds of runs are below this, seeds of evaluations are not: no evaluation replays the layouts of a training run."""
 Pair = tuple[float, float]
 
 
@@ -187,7 +189,8 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
-        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames", "seed")
+        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames")
+        _require(self, 0, SEED_LIMIT - 1, "seed")
         _require(self, 0, 1, "eval_epsilon")
         _require_choices(self)
         if self.variant == "outcomes":

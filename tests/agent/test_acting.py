@@ -12,12 +12,13 @@ from masp.macros.actions import ActionSet
 
 ACTIONS = ActionSet(2, [(1, 0, 1)])  # action 2 is a macro of three steps
 NEVER = np.zeros(2, bool)
+PRIMITIVES = (True, True, False)
 KEY = jax.random.PRNGKey(0)
 
 
-def make_actor(stack=1, clip_rewards=False, n_step=1, primitives_only=0):
+def make_actor(stack=1, clip_rewards=False, n_step=1, choosable=(True, True, True)):
     table, lengths = jnp.asarray(ACTIONS.table), jnp.asarray(ACTIONS.lengths)
-    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards, primitives_only)
+    return Actor(table, lengths, 0.5, n_step, stack, clip_rewards, choosable)
 
 
 def compiled(actor):
@@ -57,7 +58,7 @@ def test_greedy_decisions_are_made_only_when_due():
 
 def test_where_macros_are_for_exploring_the_best_primitive_is_chosen():
     """The macro has the highest value, and the second primitive the next."""
-    decide, advance = compiled(make_actor(primitives_only=2))
+    decide, advance = compiled(make_actor(choosable=PRIMITIVES))
     state, played = start(), []
     for tick in range(2):
         state, primitives = decide(state, jnp.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0]]), 0.0, tick, KEY)
@@ -69,7 +70,7 @@ def test_where_macros_are_for_exploring_the_best_primitive_is_chosen():
 
 
 def test_a_random_macro_is_played_to_its_end():
-    decide, advance = compiled(make_actor(primitives_only=2))
+    decide, advance = compiled(make_actor(choosable=PRIMITIVES))
     state = make_actor().init(jnp.zeros((200, 1)))
     liking_0 = jnp.zeros((200, 3)).at[:, 0].set(1.0)
     played, begun = [], []
@@ -87,7 +88,7 @@ def test_a_random_macro_is_played_to_its_end():
 
 def test_where_macros_are_for_exploring_epsilon_is_a_share_of_steps():
     """A third of all steps are random although random decisions take (1 + 1 + 3) / 3 steps; the greedy action is 0."""
-    decide, advance = compiled(make_actor(primitives_only=2))
+    decide, advance = compiled(make_actor(choosable=PRIMITIVES))
     count, nothing = 500, jnp.zeros(500, bool)
     state, random_steps = make_actor().init(jnp.zeros((count, 1))), 0
     for tick in range(60):

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import naive_play as naive
-from masp.agent import credit as intra_option
-from masp.agent import replay
+from masp.agent import credit, replay
 from masp.agent.acting import Actor
 from masp.environments.base import Step
 
@@ -26,14 +25,14 @@ def tables_of(sequences):
     return jnp.array(table, jnp.int32), jnp.array([len(s) for s in sequences], jnp.int32)
 
 
-write = jax.jit(intra_option.write)
+write = jax.jit(credit.write)
 
 
 @jax.jit
 def told_everywhere(steps, tick, table, lengths):
     """All rows of the ring at once."""
     rows, envs = EVERY_ROW // ring.ENVS, EVERY_ROW % ring.ENVS
-    return intra_option.continuations(steps, tick, rows, envs, table, lengths, naive.GAMMA)
+    return credit.continuations(steps, tick, rows, envs, table, lengths, naive.GAMMA)
 
 
 def assert_as_retold(steps, newest, script, primitives, sequences):
@@ -63,7 +62,7 @@ def test_consistent_actions_of_every_row(seed, others):
     """The macros that judge need not be those that were played: they may have come later."""
     script = ring.make_script(seed)
     primitives = [naive.play(naive.unzip(script, env))[1] for env in range(ring.ENVS)]
-    steps = intra_option.init(ring.RING, ring.ENVS)
+    steps = credit.init(ring.RING, ring.ENVS)
     sequences = [[0], [1], [2], *others]
     for now in range(ring.TICKS):
         played = np.array([99 if primitives[env][now] is None else primitives[env][now] for env in range(ring.ENVS)])
@@ -77,11 +76,11 @@ def test_by_hand():
     table, lengths = tables_of([[0], [1], [2], [1, 1], [1, 1, 1], [1, 1, 0, 2], [1, 0]])
     never, always = np.zeros(ring.ENVS, bool), np.ones(ring.ENVS, bool)
     g = naive.GAMMA
-    for ends, value in ((intra_option.TERMINATED, 0.0), (intra_option.CUT, 1.0)):
-        steps = intra_option.init(ring.RING, ring.ENVS)
+    for ends, value in ((credit.TERMINATED, 0.0), (credit.CUT, 1.0)):
+        steps = credit.init(ring.RING, ring.ENVS)
         for now, (primitive, reward) in enumerate([(1, 1.0), (1, 2.0), (0, 4.0)]):
             terminated, truncated = (
-                always if now == 2 and ends == kind else never for kind in (intra_option.TERMINATED, intra_option.CUT)
+                always if now == 2 and ends == kind else never for kind in (credit.TERMINATED, credit.CUT)
             )
             step = Step(None, None, terminated, truncated, never)
             steps = write(steps, now, np.full(ring.ENVS, primitive), np.full(ring.ENVS, reward), step)
@@ -102,19 +101,19 @@ def test_by_hand():
 @pytest.fixture(scope="module")
 def played():
     """A full ring, filled by the actor: the script, the memory, the newest row."""
-    actor = Actor(ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.N_STEP, STACK, clip_rewards=True)
+    actor = Actor(ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.N_STEP, STACK, clip_rewards=True, choosable=(True,) * 4)
 
     @jax.jit
     def tick(state, memory, now, choice, step):
         values = jax.nn.one_hot(choice, len(naive.SEQUENCES))
         state, primitives = actor.decide(state, values, 0.0, now, jax.random.PRNGKey(0))
-        steps = intra_option.write(memory.steps, now, primitives, actor.learned_reward(step), step)
+        steps = credit.write(memory.steps, now, primitives, actor.learned_reward(step), step)
         state, closed, _ = actor.advance(state, step)
         return state, actor.remember(memory._replace(steps=steps), state, closed, now)
 
     script = ring.make_script(seed=3)
     state, memory = ring.begin(actor)
-    memory = memory._replace(steps=intra_option.init(ring.RING, ring.ENVS))
+    memory = memory._replace(steps=credit.init(ring.RING, ring.ENVS))
     newest = 83  # three turns and a bit
     for now in range(newest):
         state, memory = tick(state, memory, now, script.choice[now], ring.step_of(script, now))
@@ -123,19 +122,24 @@ def played():
 
 @partial(jax.jit, static_argnums=2)
 def draw(memory, tick, count):
-    sample = replay.sample(memory, jax.random.PRNGKey(1), count, ring.SHAPE, STACK, 0.0)
-    sample = sample._replace(weight=jnp.arange(count, dtype=jnp.float32))
+    windows = replay.sample(memory, jax.random.PRNGKey(1), count, ring.SHAPE, STACK, 0.0)
+    windows = windows._replace(weight=jnp.arange(count, dtype=jnp.float32))
     key = jax.random.PRNGKey(2)
-    return sample, intra_option.draw(
-        memory, sample, key, tick, ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.SHAPE, STACK
-    )
+    return windows, credit.draw(memory, windows, key, tick, ring.TABLE, ring.LENGTHS, naive.GAMMA, ring.SHAPE, STACK)
 
 
 def test_drawn_transitions_are_real_and_every_row_and_action_comes_up(played):
     script, memory, newest = played
-    windows, inside = jax.tree.map(np.asarray, draw(memory, newest, 20_000))
-    np.testing.assert_array_equal(windows.leaf, inside.leaf)
-    np.testing.assert_array_equal(windows.weight, inside.weight)
+    count = 20_000
+    windows, batch = jax.tree.map(np.asarray, draw(memory, newest, count))
+    np.testing.assert_array_equal(windows.leaf, batch.leaf)
+    assert batch.num_windows == count
+    # The windows come first, unchanged; each row behind them has the weight of its window.
+    first, inside = (
+        jax.tree.map(lambda column: column[part], batch.transition) for part in (slice(count), slice(count, None))
+    )
+    jax.tree.map(np.testing.assert_array_equal, windows.transition, first)
+    np.testing.assert_array_equal(batch.weight, np.concatenate([windows.weight, windows.weight]))
     expected, shares = {}, {}
     for env in range(ring.ENVS):
         ticks = naive.unzip(script, env)[:newest]
@@ -151,20 +155,19 @@ def test_drawn_transitions_are_real_and_every_row_and_action_comes_up(played):
                     expected[row, env, action] = (s_tm1, reward, discount, s_t)
                     share = 1 / len(rows) / len(found)
                     shares[row, env, action] = shares.get((row, env, action), 0.0) + share
-    batch = inside.transition
     # The observations count rows and environments: see `ring.observations`.
-    number = (batch.s_tm1[:, 0, -1] - 1) // 2
+    number = (inside.s_tm1[:, 0, -1] - 1) // 2
     counts = dict.fromkeys(expected, 0)
-    for i, (action, at) in enumerate(zip(batch.a_tm1.tolist(), number.tolist(), strict=True)):
+    for i, (action, at) in enumerate(zip(inside.a_tm1.tolist(), number.tolist(), strict=True)):
         key = (*divmod(at, ring.ENVS), action)
         s_tm1, reward, discount, s_t = expected[key]
         counts[key] += 1
         if counts[key] > 3:
             continue
-        np.testing.assert_array_equal(batch.s_tm1[i], s_tm1)
-        np.testing.assert_array_equal(batch.s_t[i], s_t)
-        assert batch.r_t[i] == pytest.approx(reward, rel=1e-5, abs=1e-5)
-        assert batch.discount_t[i] == pytest.approx(discount, rel=1e-5)
+        np.testing.assert_array_equal(inside.s_tm1[i], s_tm1)
+        np.testing.assert_array_equal(inside.s_t[i], s_t)
+        assert inside.r_t[i] == pytest.approx(reward, rel=1e-5, abs=1e-5)
+        assert inside.discount_t[i] == pytest.approx(discount, rel=1e-5)
     assert min(counts.values()) > 0
     wanted = np.array(list(shares.values()))
     assert stats.chisquare(list(counts.values()), wanted / wanted.sum() * 20_000).pvalue > 1e-3

@@ -1,33 +1,29 @@
 """Whole updates of the learner against updates written out by hand, in double precision."""
 
-import dataclasses
 from functools import cache, partial
-from itertools import pairwise
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 from jax.flatten_util import ravel_pytree
 
 import naive_update as naive
-from masp.agent.learner import Learner
-from masp.config import SimilarityConfig, TrainConfig
+from masp.agent.learner import Hyper, Learner, LearnerState, Metrics
+from masp.agent.replay import Batch
+from masp.config import TrainConfig, replace
+from masp.similarity.kinds import Fixed, FixedState, Nothing
+from masp.similarity.meta_learned import MetaLearned
+from masp.similarity.outcomes import Outcomes
 
 RATE = 0.5  # of the meta-step: large, so that the similarity moves visibly
-DECAY, ENTROPY = 0.7, 0.01
+DECAY, ENTROPY = 0.9, 0.01
+SGD = {"meta_optimiser": "sgd", "meta_learning_rate": RATE}
 KINDS = {
-    "separate": {"held_out": "separate", "meta_optimiser": "sgd", "meta_learning_rate": RATE},
+    "separate": {"held_out": "separate", **SGD},
     "next": {"held_out": "next", "meta_optimiser": "adam", "meta_learning_rate": 0.01},
-}
-TRACE = {
-    "held_out": "separate",
-    "meta_optimiser": "sgd",
-    "meta_learning_rate": RATE,
-    "trace_length": 3,
-    "trace_decay": DECAY,
-    "meta_period_updates": 3,
-    "entropy_weight": ENTROPY,
 }
 
 
@@ -44,13 +40,19 @@ def learner_of(kind):
 
 @cache
 def update_of(learner):
-    """Compiled: one update with a given held-out sample."""
-    return jax.jit(lambda state, sample, held_out, key: learner.update(state, sample, key, lambda: held_out))
+    """Compiled: one update with a given held-out batch."""
+    return jax.jit(lambda state, batch, held_out, key: learner.update(state, batch, lambda: held_out, key))
 
 
 @cache
 def noise_of(learner):
-    return jax.jit(lambda state, key: learner.noise(state, key, 4))
+    """Compiled: the noise of an update for its own two passes, and for two passes on held-out data."""
+
+    def draw(state, key):
+        own, held_out = jax.random.split(key)
+        return learner.draw_noise(state, own) + learner.draw_noise(state, held_out)
+
+    return jax.jit(draw)
 
 
 def plain_learner(**masp):
@@ -62,40 +64,42 @@ BY_HAND = naive.make_learner(dueling=False)  # reads only what all kinds have in
 
 
 @partial(jax.jit, static_argnums=0)
-def td_gradient(learner, state, sample, noise):
+def td_gradient(learner, state, batch, noise):
     """g' at the state's parameters, by hand."""
 
     def objective(params):
-        return naive.td_loss(learner, params, state.params, state.target_params, sample, state.similarity, noise)
+        context = naive.matrix_of(state)
+        return naive.td_loss(learner, params, state.params, state.target_params, batch, context, noise)
 
     return jax.grad(objective)(state.params)
 
 
 @partial(jax.jit, static_argnums=0)
-def inner_update(learner, state, sample, noise, similarity, held_out_gradient):
+def inner_update(learner, state, batch, noise, similarity, held_out_gradient):
     """Parameters after an update under `similarity`, and g'^T d(parameters)/d(similarity), by hand.
 
     The network sees the state's similarity in either case.
     """
 
     def after(similarity):
-        return naive.params_after_update(learner, state, sample, noise, similarity)
+        return naive.params_after_update(learner, state, batch, noise, similarity)
 
     params, pull_back = jax.vjp(after, similarity)
     return params, pull_back(held_out_gradient)[0]
 
 
 @jax.jit
-def by_hand(state, sample, noise):
-    """What an update says about itself."""
-    losses = naive.td_losses(BY_HAND, state.params, state.params, state.target_params, sample, state.similarity, noise)
-    q = naive.values(naive.forward(state.params, sample.transition.s_tm1, state.similarity, noise[0]), BY_HAND.support)
-    rows = state.similarity / state.similarity.sum(axis=1, keepdims=True)
-    gradient, _ = ravel_pytree(naive.gradient_of_update(BY_HAND, state, sample, noise, state.similarity))
+def figures_by_hand(state, batch, noise, similarity):
+    """The losses and metrics of an update whose penalty uses `similarity`."""
+    context, windows = naive.matrix_of(state), batch.transition.s_tm1[: naive.BATCH]
+    losses = naive.td_losses(BY_HAND, state.params, state.params, state.target_params, batch, context, noise)
+    q = naive.values(naive.forward(state.params, windows, context, noise[0]), BY_HAND.support)
+    rows = similarity / similarity.sum(axis=1, keepdims=True)
+    gradient, _ = ravel_pytree(naive.gradient_of_update(BY_HAND, state, batch, noise, similarity))
     return {
-        "losses": losses,
-        "td_loss": (sample.weight * losses).mean(),
-        "penalty": 0.3 * ((q - q @ rows.T) ** 2).sum(axis=1).mean(),
+        "losses": losses[: naive.BATCH],
+        "td_loss": (batch.weight * losses).sum() / naive.BATCH,
+        "penalty": naive.WEIGHT * ((q - q @ rows.T) ** 2).mean(),
         "q_mean": q.mean(),
         "q_max": q.max(axis=1).mean(),
         "q_spread": q.std(axis=1).mean(),
@@ -105,7 +109,7 @@ def by_hand(state, sample, noise):
 
 def bare(state):
     """Without what only some kinds have, so that all share one compilation."""
-    return state._replace(recent=(), similarity_opt_state=())
+    return state._replace(similarity=FixedState(naive.matrix_of(state)))
 
 
 def projected(similarity):
@@ -114,114 +118,145 @@ def projected(similarity):
     return moved
 
 
-def run(learner, updates, similarity=None):
-    """Some updates on random data; per update (state before, sample, held-out sample, noise, state after, rest)."""
+class Update(NamedTuple):
+    """One update of a run."""
+
+    before: LearnerState
+    batch: Batch
+    held_out: Batch
+    noise: list  # of the online and the target network: for the update, for the held-out data
+    after: LearnerState
+    losses: Array
+    metrics: Metrics
+
+
+def run(learner, updates, similarity=None, inside=0):
+    """Some updates on random data."""
     rng = np.random.default_rng(4)
     state = naive.make_state(learner, rng, similarity, np.float64)
     history = []
     for i in range(updates):
-        sample, held_out = naive.make_sample(rng, np.float64), naive.make_sample(rng, np.float64)
+        batch, held_out = (naive.make_batch(rng, np.float64, inside) for _ in range(2))
         key = jax.random.PRNGKey(i)
         noise = noise_of(learner)(state, key)
-        after, losses, metrics = update_of(learner)(state, sample, held_out, key)
-        history.append((state, sample, held_out, noise, after, losses, metrics))
+        after, losses, metrics = update_of(learner)(state, batch, held_out, key)
+        history.append(Update(state, batch, held_out, noise, after, losses, metrics))
         state = after
     return history
 
 
-def assert_close(found, expected, tolerance=1e-9):
-    found, expected = (np.asarray(ravel_pytree(tree)[0]) for tree in (found, expected))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+def held_out_gradient(learner, kind, update):
+    """g' at the parameters before `update`: on a batch of its own with its own noise, or on the update's batch."""
+    if kind == "separate":
+        return td_gradient(learner, bare(update.before), update.held_out, update.noise[2:])
+    return td_gradient(learner, bare(update.before), update.batch, update.noise[:2])
 
 
-def assert_step(state, after, expected):
-    """The parameters moved, and by what they should have."""
-    start, found, expected = (np.asarray(ravel_pytree(p)[0]) for p in (state.params, after.params, expected))
+def meta_gradient_by_hand(learner, kind, history, number, trace=1):
+    """[A, A] through the `trace` updates before update `number`, each under the similarity that its penalty used."""
+    slope = held_out_gradient(learner, kind, history[number])
+    total = np.zeros((naive.ACTIONS, naive.ACTIONS))
+    for back in range(trace):
+        step = history[number - 1 - back]
+        used = naive.matrix_of(step.after)
+        _, one = inner_update(learner, bare(step.before), step.batch, step.noise[:2], used, slope)
+        total += DECAY**back * np.asarray(one)
+    return total
+
+
+def assert_close(actual, expected, tolerance=1e-9):
+    actual, expected = (np.asarray(ravel_pytree(tree)[0]) for tree in (actual, expected))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def assert_step(learner, update):
+    """The parameters moved, and as they should under the similarity after the meta-step."""
+    expected, _ = inner_update(
+        learner,
+        bare(update.before),
+        update.batch,
+        update.noise[:2],
+        naive.matrix_of(update.after),
+        jax.tree.map(jnp.zeros_like, update.before.params),
+    )
+    trees = (update.before.params, update.after.params, expected)
+    start, actual, expected = (np.asarray(ravel_pytree(p)[0]) for p in trees)
     step = expected - start
     assert np.abs(step).max() > 1e-5
-    np.testing.assert_allclose(found - start, step, rtol=0, atol=1e-9 * np.abs(step).max())
+    np.testing.assert_allclose(actual - start, step, rtol=0, atol=1e-9 * np.abs(step).max())
 
 
-def assert_moved(before, after, expected_after):
-    """The similarity moved, and by what it should have."""
-    moved = np.asarray(after) - np.asarray(before)
+def assert_meta_step(update, direction, rate):
+    """The similarity moved, and to the projection of one step along `direction`."""
+    before, after = (np.asarray(naive.matrix_of(state)) for state in (update.before, update.after))
+    moved = after - before
     assert np.abs(moved).max() > 1e-5
-    np.testing.assert_allclose(moved, expected_after - np.asarray(before), rtol=0, atol=1e-9 * np.abs(moved).max())
+    expected = projected(before - rate * direction)
+    np.testing.assert_allclose(moved, expected - before, rtol=0, atol=1e-9 * np.abs(moved).max())
 
 
-def test_separate_moves_parameters_and_similarity_as_by_hand():
-    learner = learner_of("separate")
-    for state, sample, held_out, noise, after, losses, metrics in run(learner, 3):
-        slope = td_gradient(BY_HAND, bare(state._replace(params=after.params)), held_out, noise[2:])
-        params, meta_gradient = inner_update(BY_HAND, bare(state), sample, noise[:2], state.similarity, slope)
-        assert_step(state, after, params)
-        expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
-        assert_moved(state.similarity, after.similarity, expected)
-        assert after.updates == state.updates + 1
-        assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(meta_gradient)), rel=1e-9)
-
-        said = by_hand(bare(state), sample, noise[:2])
-        assert_close(losses, said.pop("losses"))
-        for name, value in said.items():
-            assert getattr(metrics, name) == pytest.approx(float(value), rel=1e-9), name
+def assert_no_meta_step(update):
+    np.testing.assert_array_equal(naive.matrix_of(update.before), naive.matrix_of(update.after))
+    assert update.metrics.meta_gradient_norm == 0
 
 
-def test_next_uses_the_following_batch_through_the_step_before_it():
-    """Update i learns the similarity from its own TD gradient, through update i - 1, then applies it in its penalty.
+@pytest.mark.parametrize("inside", [0, 3])
+def test_separate_learns_from_its_own_batch_through_the_step_before(inside):
+    """Rows behind the windows add their loss to both batches; the penalty and the priorities concern the windows."""
+    history = run(learner_of("separate"), 3, inside=inside)
+    assert_no_meta_step(history[0])
+    for number, update in enumerate(history):
+        assert_step(BY_HAND, update)
+        assert update.after.updates == number + 1
+        if number:
+            meta_gradient = meta_gradient_by_hand(BY_HAND, "separate", history, number)
+            assert_meta_step(update, meta_gradient, RATE)
+            assert update.metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(meta_gradient)), rel=1e-9)
+        used = naive.matrix_of(update.after)
+        figures = figures_by_hand(bare(update.before), update.batch, update.noise[:2], used)
+        assert update.losses.shape == (naive.BATCH,)
+        assert_close(update.losses, figures.pop("losses"))
+        for name, value in figures.items():
+            assert getattr(update.metrics, name) == pytest.approx(float(value), rel=1e-9), name
 
-    The network of update i saw the similarity from before that: through it the step of update i must be differentiated.
-    """
-    learner = learner_of("next")
-    history = run(learner, 5)
-    first = history[0]
-    np.testing.assert_array_equal(first[0].similarity, first[4].similarity)  # nothing to learn from yet
+
+@pytest.mark.parametrize("inside", [0, 3])
+def test_next_learns_from_the_updates_batch_through_the_step_before(inside):
+    """The network of an update saw the similarity from before its meta-step: its step is differentiated under that."""
+    history = run(learner_of("next"), 5, inside=inside)
+    assert_no_meta_step(history[0])
     m = v = np.zeros((naive.ACTIONS, naive.ACTIONS))
-    for count, (earlier, now) in enumerate(pairwise(history), start=1):
-        state, sample, _, noise, after, _, _ = now
-        slope = td_gradient(BY_HAND, bare(state), sample, noise[:2])
-        # `state.similarity` is what the earlier update's penalty used, `earlier[0].similarity` what its network saw.
-        _, meta_gradient = inner_update(BY_HAND, bare(earlier[0]), earlier[1], earlier[3][:3], state.similarity, slope)
-        meta_gradient = np.asarray(meta_gradient)
+    for number, update in enumerate(history):
+        assert_step(BY_HAND, update)
+        if not number:
+            continue
+        meta_gradient = meta_gradient_by_hand(BY_HAND, "next", history, number)
         m, v = 0.9 * m + 0.1 * meta_gradient, 0.999 * v + 0.001 * meta_gradient**2
-        direction = (m / (1 - 0.9**count)) / (np.sqrt(v / (1 - 0.999**count)) + 1e-8)
-        expected = projected(np.asarray(state.similarity) - 0.01 * direction)
-        assert_moved(state.similarity, after.similarity, expected)
-        params, _ = inner_update(BY_HAND, bare(state), sample, noise[:2], after.similarity, slope)
-        assert_step(state, after, params)
+        direction = (m / (1 - 0.9**number)) / (np.sqrt(v / (1 - 0.999**number)) + 1e-8)
+        assert_meta_step(update, direction, 0.01)
 
 
-def test_transitions_from_inside_windows_add_their_loss():
-    """Their gradient is part of the step, so the meta-gradient goes through it; its objective is without them."""
-    learner = naive.make_learner(dueling=False, held_out="next", meta_optimiser="sgd", meta_learning_rate=RATE)
-    rng = np.random.default_rng(5)
-    update = jax.jit(lambda state, sample, key, inside: learner.update(state, sample, key, lambda: sample, inside))
+@pytest.mark.parametrize("kind", ["separate", "next"])
+def test_meta_step_descends_the_held_out_loss_of_the_whole_update(kind):
+    """Against finite differences of J'(S): update t - 1 under S from its start, then the held-out loss of update t."""
+    earlier, update = run(learner_of(kind), 2)
+    batch, noise = (update.held_out, update.noise[2:]) if kind == "separate" else (update.batch, update.noise[:2])
+    used, context = naive.matrix_of(earlier.after), naive.matrix_of(update.before)
 
     @jax.jit
-    def step_by_hand(state, sample, inside, noise, similarity, slope):
-        credit = td_gradient(BY_HAND, state, inside, noise)
+    @jax.vmap
+    def held_out_loss(similarity):
+        params = naive.params_after_update(BY_HAND, bare(earlier.before), earlier.batch, earlier.noise[:2], similarity)
+        chooser = update.before.params
+        return naive.td_loss(BY_HAND, params, chooser, update.before.target_params, batch, context, noise)
 
-        def after(similarity):
-            gradient = naive.gradient_of_update(BY_HAND, state, sample, noise, similarity)
-            total = jax.tree.map(jnp.add, gradient, credit)
-            return jax.tree.map(jnp.add, state.params, naive.clip_and_adam(BY_HAND, total, state.opt_state))
-
-        params, pull_back = jax.vjp(after, similarity)
-        return params, pull_back(slope)[0]
-
-    state, before = naive.make_state(learner, rng, dtype=np.float64), None
-    for i in range(3):
-        sample, inside = naive.make_sample(rng, np.float64), naive.make_sample(rng, np.float64)
-        noise = noise_of(learner)(state, jax.random.PRNGKey(i))[:2]
-        slope = td_gradient(BY_HAND, bare(state), sample, noise)
-        after, losses, _ = update(state, sample, jax.random.PRNGKey(i), inside)
-        assert_close(losses, by_hand(bare(state), sample, noise)["losses"])
-        if before is not None:
-            _, meta_gradient = step_by_hand(*before, state.similarity, slope)
-            expected = projected(np.asarray(state.similarity - RATE * meta_gradient))
-            assert_moved(state.similarity, after.similarity, expected)
-        params, _ = step_by_hand(bare(state), sample, inside, noise, after.similarity, slope)
-        assert_step(state, after, params)
-        state, before = after, (bare(state), sample, inside, noise)
+    shifts = 1e-5 * jnp.eye(naive.ACTIONS**2).reshape(-1, naive.ACTIONS, naive.ACTIONS)
+    up, down = held_out_loss(used + shifts), held_out_loss(used - shifts)
+    expected = np.asarray(up - down).reshape(naive.ACTIONS, naive.ACTIONS) / 2e-5
+    assert update.metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(expected)), rel=1e-5)
+    if kind == "separate":  # SGD: the step is the gradient
+        before, after = (np.asarray(naive.matrix_of(state)) for state in (update.before, update.after))
+        np.testing.assert_allclose(after, projected(before - RATE * expected), atol=1e-5 * np.abs(after - before).max())
 
 
 def entropy(similarity):
@@ -230,159 +265,114 @@ def entropy(similarity):
     return -(p * jnp.log(p)).sum() / len(p) / jnp.log(len(p))
 
 
-def test_trace_is_the_decayed_sum_over_three_steps_and_the_period_skips():
-    learner = plain_learner(**TRACE)
+@pytest.mark.parametrize("kind", ["separate", "next"])
+@pytest.mark.parametrize(("trace", "period"), [(3, 3), (3, 2), (2, 3), (1, 2)])
+def test_trace_is_a_decayed_sum_and_the_period_skips(kind, trace, period):
+    """With a trace longer than the period, meta-steps lie between the inner steps that are summed over."""
+    changes = {"trace_length": trace, "meta_period_updates": period, "entropy_weight": ENTROPY}
+    learner = plain_learner(held_out=kind, **SGD, **changes)
     history = run(learner, 7)
-    for number, (state, _, held_out, noise, after, _, metrics) in enumerate(history, start=1):
-        if number % 3:
-            np.testing.assert_array_equal(state.similarity, after.similarity)
-            assert metrics.meta_gradient_norm == 0
+    due = [number for number in range(7) if number >= trace and number % period == 0]
+    for number, update in enumerate(history):
+        assert_step(learner, update)
+        if number not in due:
+            assert_no_meta_step(update)
             continue
-        slope = td_gradient(learner, bare(state._replace(params=after.params)), held_out, noise[2:])
-        total = np.zeros((naive.ACTIONS, naive.ACTIONS))
-        for back in range(3):
-            before, sample, _, its_noise, _, _, _ = history[number - 1 - back]
-            _, one = inner_update(learner, bare(before), sample, its_noise[:2], state.similarity, slope)
-            total += DECAY**back * np.asarray(one)
-        direction = total - ENTROPY * np.asarray(jax.grad(entropy)(state.similarity))
-        assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * direction))
-        assert metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(total)), rel=1e-9)
-
-
-def test_next_reaches_back_over_the_steps_before_a_meta_update_that_is_due():
-    learner = plain_learner(
-        held_out="next",
-        meta_optimiser="sgd",
-        meta_learning_rate=RATE,
-        trace_length=2,
-        trace_decay=DECAY,
-        meta_period_updates=3,
-    )
-    history = run(learner, 7)
-    for number, (state, sample, _, noise, after, _, metrics) in enumerate(history):
-        if number % 3 or not number:
-            np.testing.assert_array_equal(state.similarity, after.similarity)
-            assert metrics.meta_gradient_norm == 0
-            continue
-        slope = td_gradient(learner, bare(state), sample, noise[:2])
-        total = np.zeros((naive.ACTIONS, naive.ACTIONS))
-        for back in range(2):
-            before, its_sample, _, its_noise, _, _, _ = history[number - 1 - back]
-            _, one = inner_update(learner, bare(before), its_sample, its_noise[:2], state.similarity, slope)
-            total += DECAY**back * np.asarray(one)
-        assert_moved(state.similarity, after.similarity, projected(np.asarray(state.similarity) - RATE * total))
+        total = meta_gradient_by_hand(learner, kind, history, number, trace)
+        direction = total - ENTROPY * np.asarray(jax.grad(entropy)(naive.matrix_of(update.before)))
+        assert_meta_step(update, direction, RATE)
+        assert update.metrics.meta_gradient_norm == pytest.approx(float(np.linalg.norm(total)), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["separate", "next"])
 def test_identity_is_never_left(kind):
     """The meta-gradient has the factor I - P: neither SGD nor Adam moves."""
-    for *_, after, _, _ in run(learner_of(kind), 3, similarity=np.eye(naive.ACTIONS)):
-        np.testing.assert_array_equal(after.similarity, np.eye(naive.ACTIONS))
+    for update in run(learner_of(kind), 3, similarity=np.eye(naive.ACTIONS)):
+        np.testing.assert_array_equal(naive.matrix_of(update.after), np.eye(naive.ACTIONS))
 
 
 def test_frozen_similarity_never_changes_but_acts():
-    learner = plain_learner(learn_similarity=False)
-
-    @jax.jit
-    def update_by_hand(state, sample):
-        nothing = [None] * 3
-        params = naive.params_after_update(learner, state, sample, nothing, state.similarity)
-        return params, naive.td_losses(
-            learner, state.params, state.params, state.target_params, sample, state.similarity, nothing
-        )
-
-    for number, (state, sample, _, _, after, losses, metrics) in enumerate(run(learner, 4), start=1):
-        np.testing.assert_array_equal(state.similarity, after.similarity)
-        params, expected_losses = update_by_hand(state, sample)
-        assert_step(state, after, params)
-        assert_close(losses, expected_losses)
-        assert metrics.penalty > 0 and metrics.meta_gradient_norm == 0
+    learner = plain_learner(meta_learning_rate=0.0)
+    for number, update in enumerate(run(learner, 4), start=1):
+        assert_no_meta_step(update)
+        assert_step(learner, update)
+        assert update.metrics.penalty > 0
         # The target network is copied every second update.
-        copied = after.params if number % 2 == 0 else state.target_params
-        assert_close(after.target_params, copied, tolerance=0)
+        copied = update.after.params if number % 2 == 0 else update.before.target_params
+        assert_close(update.after.target_params, copied, tolerance=0)
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_where_macros_are_for_exploring_targets_are_the_best_of_primitives(double):
-    """By hand, with NumPy: of four actions the first two are primitives, and only they may be the next one."""
-    everything = naive.make_learner(dueling=False, noisy=False, double=double, atoms=1, embedding=0, penalty_weight=0.0)
-    agent = dataclasses.replace(everything.agent, macros_for="exploring")
-    learner = Learner(everything.network, agent, everything.similarity, num_primitives=2)
+def test_targets_choose_among_choosable_actions(double):
+    """By hand, with NumPy: of four actions only the first two may be the next one."""
+    settings = {"dueling": False, "noisy": False, "double": double, "atoms": 1, "embedding": 0, "penalty_weight": 0.0}
+    unrestricted = naive.make_learner(**settings)
+    learner = naive.make_learner(**settings, choosable=(True, True, False, False))
     rng = np.random.default_rng(5)
-    state, sample = naive.make_state(learner, rng, dtype=np.float64), naive.make_sample(rng, np.float64)
-    seen, plain = sample.transition, [None, None]
-    q, online, target = (
-        np.asarray(naive.forward(params, states, state.similarity)[..., 0])
-        for params, states in ((state.params, seen.s_tm1), (state.params, seen.s_t), (state.target_params, seen.s_t))
+    state, batch = naive.make_state(learner, rng, dtype=np.float64), naive.make_batch(rng, np.float64)
+    transition, plain = batch.transition, [None, None]
+    online, target = (
+        np.asarray(naive.forward(params, transition.s_t, naive.matrix_of(state))[..., 0])
+        for params in (state.params, state.target_params)
     )
     chooser = online if double else target
-    rows = np.arange(naive.BATCH)
-    goal = np.asarray(seen.r_t + seen.discount_t * target[rows, chooser[:, :2].argmax(axis=1)])
-    error = np.abs(goal - q[rows, seen.a_tm1])
-    outputs = learner.outputs(state.params, seen.s_tm1, state.similarity, None)
-    found = learner.td_losses(outputs, state, sample, plain)
-    np.testing.assert_allclose(found, np.where(error < 1, error**2 / 2, error - 0.5), rtol=1e-6)
-    assert (chooser.argmax(axis=1) >= 2).any()  # otherwise this would say nothing
-    assert not np.allclose(found, everything.td_losses(outputs, state, sample, plain))
+    best = chooser[:, :2].argmax(axis=1)
+    expected = transition.r_t + transition.discount_t * target[np.arange(naive.BATCH), best]
+    targets = learner.td_targets(state, batch, plain)
+    np.testing.assert_allclose(targets[:, 0], expected, rtol=1e-6)
+    assert (chooser.argmax(axis=1) >= 2).any()  # otherwise this would prove nothing
+    assert not np.allclose(targets, unrestricted.td_targets(state, batch, plain))
 
 
 def test_without_weight_it_is_bitwise_plain_rainbow():
-    """A penalty of weight 0 leaves no trace, be it switched off by config or by the number itself."""
-    rainbow = TrainConfig(env="planted-grid", variant="rainbow").resolved().similarity
-    plain = plain_learner()
-    plain = Learner(plain.network, plain.agent, rainbow)
-    off, silent = plain_learner(penalty_weight=0.0), plain_learner(learn_similarity=False)
-    assert not off.similarity.learns and not off.similarity.active
+    """A penalty of weight 0 has no effect, be it switched off by the variant, by the setting or by the data."""
+    plain, off, frozen = (
+        plain_learner(variant="rainbow"),
+        plain_learner(penalty_weight=0.0),
+        plain_learner(meta_learning_rate=0.0),
+    )
     rng = np.random.default_rng(1)
     start = naive.make_state(plain, rng, dtype=np.float64)
-    hushed = start._replace(hyper=start.hyper._replace(penalty_weight=jnp.zeros(())))
-    states = {plain: start, off: start, silent: hushed}
+    weightless = start._replace(hyper=start.hyper._replace(penalty_weight=jnp.zeros(())))
+    states = {plain: start, off: start, frozen: weightless}
     for i in range(3):
-        sample = naive.make_sample(rng, np.float64)
+        batch = naive.make_batch(rng, np.float64)
         for learner, state in states.items():
-            states[learner], _, metrics = update_of(learner)(state, sample, sample, jax.random.PRNGKey(i))
+            states[learner], _, metrics = update_of(learner)(state, batch, batch, jax.random.PRNGKey(i))
             assert metrics.penalty == 0
-        expected = states[plain]
         for state in states.values():
-            for found, want in zip(jax.tree.leaves(state.params), jax.tree.leaves(expected.params), strict=True):
-                np.testing.assert_array_equal(found, want)
+            jax.tree.map(np.testing.assert_array_equal, state.params, states[plain].params)
     changed = jax.tree.map(lambda a, b: bool((a != b).any()), start.params, states[plain].params)
     assert all(jax.tree.leaves(changed))
 
 
 def test_fresh_state():
-    learner = plain_learner(held_out="next", trace_length=2, meta_learning_rate=0.25, penalty_weight=0.125)
+    learner = plain_learner(trace_length=2)
     similarity = naive.make_similarity(np.random.default_rng(0), np.float64)
-    state = jax.jit(learner.init)(jax.random.PRNGKey(0), jnp.zeros((1, naive.INPUTS)), similarity)
+    hyper = Hyper(jnp.asarray(0.125), jnp.asarray(0.25))
+    init = jax.jit(learner.init)
+    state = init(jax.random.PRNGKey(0), jnp.zeros((1, naive.INPUTS)), similarity, hyper)
     assert_close(state.target_params, state.params, tolerance=0)
-    np.testing.assert_array_equal(state.similarity, similarity)
-    assert state.updates == 0
-    assert (state.hyper.penalty_weight, state.hyper.meta_learning_rate) == (0.125, 0.25)
-    assert state.recent.observations.shape == (2, naive.BATCH, naive.INPUTS)
-    other = jax.jit(learner.init)(jax.random.PRNGKey(1), jnp.zeros((1, naive.INPUTS)), similarity)
+    np.testing.assert_array_equal(naive.matrix_of(state), similarity)
+    assert state.updates == 0 and state.hyper == hyper
+    assert state.similarity.recent.observations.shape == (2, naive.BATCH, naive.INPUTS)
+    other = init(jax.random.PRNGKey(1), jnp.zeros((1, naive.INPUTS)), similarity, hyper)
     assert not np.array_equal(ravel_pytree(state.params)[0], ravel_pytree(other.params)[0])
 
 
 @pytest.mark.parametrize(
-    ("masp", "kept"),
+    ("variant", "changes", "kind"),
     [
-        ({"held_out": "separate"}, 0),
-        ({"held_out": "separate", "trace_length": 3}, 2),
-        ({"held_out": "next"}, 1),
-        ({"held_out": "next", "trace_length": 3}, 3),
-        ({"held_out": "next", "learn_similarity": False}, 0),
-        ({"held_out": "next", "penalty_weight": 0.0}, 0),
+        ("rainbow", {}, Nothing),
+        ("macros", {}, Nothing),
+        ("masp", {}, MetaLearned),
+        ("masp", {"meta_learning_rate": 0.0}, Fixed),
+        ("masp", {"penalty_weight": 0.0}, Nothing),
+        ("outcomes", {"n_step": 1}, Outcomes),
+        ("outcomes", {"n_step": 1, "penalty_weight": 0.0}, Nothing),
     ],
 )
-def test_keeps_no_more_steps_than_needed(masp, kept):
-    learner = naive.make_learner(**masp)
-    square = jax.ShapeDtypeStruct((naive.ACTIONS, naive.ACTIONS), np.float64)
-    observation = jax.ShapeDtypeStruct((1, naive.INPUTS), np.float64)
-    state = jax.eval_shape(learner.init, jax.random.PRNGKey(0), observation, square)
-    assert {leaf.shape[0] for leaf in jax.tree.leaves(state.recent)} == ({kept} if kept else set())
-
-
-def test_learns_only_with_a_penalty():
-    assert SimilarityConfig().learns
-    assert not SimilarityConfig(penalty_weight=0.0).learns
-    assert not SimilarityConfig(learn_similarity=False).learns
+def test_variant_decides_the_kind_of_similarity(variant, changes, kind):
+    config = replace(TrainConfig(env="planted-grid"), variant=variant, **changes).resolved()
+    learner = Learner(naive.make_learner().network, config, (True,) * naive.ACTIONS)
+    assert type(learner.similarity) is kind

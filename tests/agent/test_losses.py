@@ -1,4 +1,4 @@
-"""TD losses by hand and against a naive projection."""
+"""TD targets and losses by hand and against a naive projection."""
 
 import jax
 import jax.numpy as jnp
@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from masp import ops
 from masp.agent import losses
 
 SUPPORT = jnp.linspace(-1.0, 1.0, 5)  # -1, -1/2, 0, 1/2, 1
 HUGE = 50.0  # a logit that leaves the others nothing
 
-loss = jax.jit(losses.td_loss)
+target_of = jax.jit(losses.td_target)
+project = jax.jit(losses.project_distribution)
 loss_and_slope = jax.jit(jax.value_and_grad(losses.td_loss))
 
 
@@ -21,28 +23,29 @@ def certain(*atoms):
     return HUGE * jax.nn.one_hot(jnp.array(atoms), 5)
 
 
-def goal_of(reward, discount, target_outputs, selector):
-    """The distribution [5] that the loss pulls action 0 to: softmax minus slope, of a cross entropy."""
-    outputs = jnp.zeros((target_outputs.shape[0], 5))
-    _, slope = loss_and_slope(outputs, 0, reward, discount, target_outputs, selector, SUPPORT)
-    assert (np.asarray(slope[1:]) == 0).all()  # other actions are left alone
-    return 0.2 - np.asarray(slope[0])
-
-
 @pytest.mark.parametrize(
     ("reward", "discount", "atom", "expected"),
     [
-        (0.0, 1.0, 3, [0, 0, 0, 1, 0]),  # stays where it is
+        (0.0, 1.0, 3, [0, 0, 0, 1, 0]),  # on an atom
         (0.25, 1.0, 2, [0, 0, 0.5, 0.5, 0]),  # half-way between two atoms
         (0.1, 0.5, 4, [0, 0, 0, 0.8, 0.2]),  # 0.1 + 0.5 * 1 = 0.6
-        (9.0, 0.9, 2, [0, 0, 0, 0, 1]),  # beyond the support
-        (-9.0, 0.9, 4, [1, 0, 0, 0, 0]),
+        (-0.4, 0.5, 1, [0.3, 0.7, 0, 0, 0]),  # -0.4 - 0.5 * 0.5 = -0.65
+        (9.0, 0.9, 2, [0, 0, 0, 0, 1]),  # above the support
+        (-9.0, 0.9, 4, [1, 0, 0, 0, 0]),  # below it
         (-0.5, 0.0, 4, [0, 1, 0, 0, 0]),  # terminated: only the reward counts
     ],
 )
-def test_projection_by_hand(reward, discount, atom, expected):
-    found = goal_of(reward, discount, certain(atom, 0), jnp.array([1.0, 0.0]))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+def test_categorical_target_by_hand(reward, discount, atom, expected):
+    target = target_of(reward, discount, certain(atom, 0), jnp.array([1.0, 0.0]), SUPPORT)
+    np.testing.assert_allclose(target, expected, atol=1e-6)
+
+
+def test_projection_by_hand():
+    """Masses between, on and beyond the atoms, which need not be those of the support."""
+    locations, probabilities = jnp.array([-3.0, -0.75, 0.1, 2.0]), jnp.array([0.1, 0.2, 0.3, 0.4])
+    # -3 goes to -1; -0.75 to -1 and -0.5 in halves; 0.1 to 0 with 0.8 and to 0.5 with 0.2; 2 to 1.
+    expected = [0.1 + 0.1, 0.1, 0.24, 0.06, 0.4]
+    np.testing.assert_allclose(project(locations, probabilities, SUPPORT), expected, atol=1e-6)
 
 
 def naive_projection(probabilities, reward, discount):
@@ -58,79 +61,73 @@ def naive_projection(probabilities, reward, discount):
 
 @settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.floats(-2, 2, width=32), st.floats(0, 1, width=32))
-def test_projection_agrees_with_atom_by_atom(seed, reward, discount):
+def test_target_agrees_with_atom_by_atom_and_conserves_probability(seed, reward, discount):
     logits = np.random.default_rng(seed).normal(size=(2, 5)).astype(np.float32)
-    shares = np.exp(logits[1]) / np.exp(logits[1]).sum()
-    found = goal_of(reward, discount, jnp.asarray(logits), jnp.array([0.0, 1.0]))
-    np.testing.assert_allclose(found, naive_projection(shares, reward, discount), atol=1e-5)
-    assert found.sum() == pytest.approx(1.0, abs=1e-5)
+    probabilities = np.exp(logits[1]) / np.exp(logits[1]).sum()
+    target = np.asarray(target_of(reward, discount, jnp.asarray(logits), jnp.array([0.0, 1.0]), SUPPORT))
+    np.testing.assert_allclose(target, naive_projection(probabilities, reward, discount), atol=1e-5)
+    assert target.sum() == pytest.approx(1.0, abs=1e-5) and target.min() >= 0
 
 
-def test_categorical_loss_is_a_cross_entropy():
-    """All on atom 3, of which the outputs give 1/2: -log 1/2."""
-    outputs = jnp.log(jnp.array([[0.2] * 5, [0.125, 0.125, 0.125, 0.5, 0.125]]))
-    found = loss(outputs, 1, 0.0, 1.0, certain(3, 0), jnp.array([1.0, 0.0]), SUPPORT)
-    assert found == pytest.approx(np.log(2), rel=1e-5)
+@settings(max_examples=50)
+@given(st.integers(0, 2**32 - 1), st.floats(-0.25, 0.25, width=32), st.floats(0, 0.75, width=32))
+def test_projection_preserves_the_mean_inside_the_support(seed, reward, discount):
+    probabilities = np.random.default_rng(seed).dirichlet(np.ones(5)).astype(np.float32)
+    projected = project(reward + discount * SUPPORT, probabilities, SUPPORT)
+    assert projected @ SUPPORT == pytest.approx(float(reward + discount * probabilities @ SUPPORT), abs=1e-5)
 
 
-def test_selector_chooses_and_target_values():
-    """The selector prefers action 1, the target network action 0: action 1 is valued, by the target network."""
-    target = certain(4, 1)
-    np.testing.assert_allclose(goal_of(0.0, 1.0, target, jnp.array([0.0, 1.0])), [0, 1, 0, 0, 0], atol=1e-6)
-    np.testing.assert_allclose(goal_of(0.0, 1.0, target, jnp.array([1.0, 0.0])), [0, 0, 0, 0, 1], atol=1e-6)
+@pytest.mark.parametrize("num_actions", [2, losses.FEW_ACTIONS + 1])
+def test_categorical_loss_is_a_cross_entropy_of_the_chosen_action(num_actions):
+    """All mass on atom 3, to which the outputs give 1/2: -log 1/2; the slope is softmax minus target."""
+    probabilities = jnp.full((num_actions, 5), 0.2).at[1].set(jnp.array([0.125, 0.125, 0.125, 0.5, 0.125]))
+    target = jax.nn.one_hot(3, 5)
+    loss, slope = loss_and_slope(jnp.log(probabilities), 1, target)
+    assert loss == pytest.approx(np.log(2), rel=1e-5)
+    expected = np.zeros((num_actions, 5))
+    expected[1] = np.asarray(probabilities[1] - target)
+    np.testing.assert_allclose(slope, expected, atol=1e-6)
+
+
+def test_selector_chooses_and_the_target_network_evaluates():
+    """The selector prefers action 1, the target network action 0: action 1 is evaluated, by the target network."""
+    outputs = certain(4, 1)
+    for selector, atom in (([0.0, 1.0], 1), ([1.0, 0.0], 4), ([-np.inf, -9.0], 1)):
+        target = target_of(0.0, 1.0, outputs, jnp.array(selector), SUPPORT)
+        np.testing.assert_allclose(target, jax.nn.one_hot(atom, 5), atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("value", "expected", "slope"),
     [
-        (1.6, 0.5 * 0.4**2, -0.4),  # target 1 + 0.5 * 2 = 2 from action 1, which the selector chose
+        (1.6, 0.5 * 0.4**2, -0.4),
         (-1.0, 3 - 0.5, -1.0),  # Huber: linear beyond 1
         (5.0, 3 - 0.5, 1.0),
     ],
 )
 def test_scalar_huber_by_hand(value, expected, slope):
-    outputs, target = jnp.array([[7.0], [value]]), jnp.array([[10.0], [2.0]])
-    support = jnp.zeros(1)
-    found, slopes = loss_and_slope(outputs, 1, 1.0, 0.5, target, jnp.array([0.0, 1.0]), support)
-    assert found == pytest.approx(expected, rel=1e-5)
+    """The target is 1 + 0.5 * 2 = 2, from action 1, which the selector chose."""
+    target = target_of(1.0, 0.5, jnp.array([[10.0], [2.0]]), jnp.array([0.0, 1.0]), jnp.zeros(1))
+    assert target.tolist() == [2.0]
+    loss, slopes = loss_and_slope(jnp.array([[7.0], [value]]), 1, target)
+    assert loss == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(slopes, [[0.0], [slope]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("atoms", [1, 5])
-def test_only_the_online_outputs_receive_gradient(atoms):
+def test_targets_receive_no_gradient(atoms):
     rng = np.random.default_rng(0)
-    outputs, target = rng.normal(size=(2, 3, atoms)).astype(np.float32)
+    outputs = rng.normal(size=(3, atoms)).astype(np.float32)
     support = jnp.linspace(-1.0, 1.0, atoms)
-    slopes = jax.grad(losses.td_loss, argnums=(0, 4, 5))(
-        outputs, jnp.array(2), jnp.array(0.3), jnp.array(0.9), target, jnp.array([0.1, 0.2, 0.3]), support
-    )
-    assert np.abs(slopes[0]).max() > 0
-    assert (np.asarray(slopes[1]) == 0).all() and (np.asarray(slopes[2]) == 0).all()
+
+    def target(outputs, selector):
+        return jnp.sum(losses.td_target(0.3, 0.9, outputs, selector, support) * jnp.arange(1.0, atoms + 1))
+
+    slopes = jax.grad(target, argnums=(0, 1))(jnp.asarray(outputs), jnp.array([0.1, 0.2, 0.3]))
+    assert all((np.asarray(slope) == 0).all() for slope in slopes)
 
 
-def test_projection_conserves_probability_and_clipped_mean():
-    """For atoms inside the support the mean stays; atoms outside count as its ends."""
-    probabilities = jnp.array([0.1, 0.2, 0.3, 0.4])
-    inside, outside = jnp.array([-0.9, -0.2, 0.3, 0.85]), jnp.array([-7.0, -0.2, 0.3, 1.5])
-    for atoms in (inside, outside):
-        projected = losses.project(atoms, probabilities, SUPPORT)
-        assert projected.sum() == pytest.approx(1.0, abs=1e-6) and (projected >= 0).all()
-        mean = np.sum(np.clip(atoms, -1, 1) * np.asarray(probabilities))
-        assert np.sum(projected * SUPPORT) == pytest.approx(mean, abs=1e-6)
-
-
-def test_projection_onto_itself_is_the_identity():
-    probabilities = jnp.array([0.1, 0.2, 0.3, 0.15, 0.25])
-    np.testing.assert_allclose(losses.project(SUPPORT, probabilities, SUPPORT), probabilities, atol=1e-6)
-
-
-def test_projection_with_discount_zero_is_one_point():
-    """All atoms coincide at the reward 0.125, a quarter of the way from 0 to 1/2."""
-    atoms = 0.125 + 0.0 * SUPPORT
-    projected = losses.project(atoms, jnp.full(5, 0.2), SUPPORT)
-    np.testing.assert_allclose(projected, [0, 0, 0.75, 0.25, 0], atol=1e-6)
-
-
-@pytest.mark.parametrize(("x", "expected"), [(0.0, 0.0), (0.5, 0.125), (-1.0, 0.5), (3.0, 2.5), (-3.0, 2.5)])
-def test_huber_by_hand(x, expected):
-    assert losses.huber(jnp.asarray(x)) == pytest.approx(expected)
+def test_expected_values():
+    outputs = jnp.log(jnp.array([[0.5, 0.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.75, 0.25]]))
+    np.testing.assert_allclose(ops.expected_values(outputs, SUPPORT), [0.0, 0.625], atol=1e-6)
+    np.testing.assert_array_equal(ops.expected_values(jnp.array([[3.0], [-4.0]]), jnp.zeros(1)), [3.0, -4.0])

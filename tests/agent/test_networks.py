@@ -38,7 +38,7 @@ def test_network_agrees_with_forward_pass_by_hand(dueling, noisy, embedding):
     rng = np.random.default_rng(1)
     params, template = naive.make_params(learner, rng)
     noise = naive.make_noise(template, rng, 1)[0] if noisy else None
-    states, similarity = naive.make_sample(rng).transition.s_tm1, naive.make_similarity(rng)
+    states, similarity = naive.make_batch(rng).transition.s_tm1, naive.make_similarity(rng)
     found = apply(learner, params, states, similarity, noise)
     expected = jax.jit(naive.forward)(params, states, similarity, noise)
     assert found.shape == (naive.BATCH, naive.ACTIONS, naive.ATOMS)
@@ -60,7 +60,7 @@ def test_similarity_is_seen_but_receives_no_gradient():
     learner = naive.make_learner(dueling=False, noisy=False, embedding=3)
     rng = np.random.default_rng(2)
     params, _ = naive.make_params(learner, rng)
-    states, similarity = naive.make_sample(rng).transition.s_tm1, naive.make_similarity(rng)
+    states, similarity = naive.make_batch(rng).transition.s_tm1, naive.make_similarity(rng)
 
     @jax.jit
     def slopes(params, similarity):

@@ -22,7 +22,7 @@ def over_time(n):
         def tick(state, now):
             number, due, decision = now
             state = nstep.begin(state, due, decision.action, number)
-            return nstep.extend(state, decision, n)
+            return nstep.extend(state, decision)
 
         return jax.lax.scan(tick, nstep.init(ENVS, n), (jnp.arange(TICKS), due, decision))[1]
 
@@ -105,7 +105,7 @@ def test_three_steps_by_hand():
     for number, (reward, discount) in enumerate(((8.0, 0.5), (4.0, 0.25), (16.0, 0.5))):
         state = nstep.begin(state, yes, jnp.array([number + 5]), jnp.array(number))
         decision = Decision(yes, jnp.array([0]), jnp.array([reward]), jnp.array([discount]), jnp.array([1]), no)
-        state, windows = nstep.extend(state, decision, 3)
+        state, windows = nstep.extend(state, decision)
     assert windows.closed.sum() == 1
     (slot,) = np.flatnonzero(windows.closed[0])
     assert windows.start[0, slot] == 0 and windows.action[0, slot] == 5

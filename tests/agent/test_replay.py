@@ -43,7 +43,7 @@ def observations(row):
 @cache
 def functions_of(stack):
     """Compiled: one tick of acting and remembering, and a draw that hits every row."""
-    actor = Actor(TABLE, LENGTHS, naive.GAMMA, N_STEP, stack, clip_rewards=False)
+    actor = Actor(TABLE, LENGTHS, naive.GAMMA, N_STEP, stack, clip_rewards=False, choosable=(True,) * 4)
 
     @jax.jit
     def tick(state, memory, now, choice, step):

@@ -28,16 +28,16 @@ def test_projected_factors_make_a_similarity(raw):
     np.testing.assert_allclose(jit_project(found), found, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["row", "literal"])
+@pytest.mark.parametrize("form", ["mean", "sum", "literal"])
 def test_penalty_equals_that_of_the_matrix(form):
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)
         factors = project(jnp.asarray(rng.uniform(0, 0.8, (A, R))))
         q = jnp.asarray(rng.normal(size=(4, A)))
         p = smoothing(as_matrix(factors), form)
-        expected = np.mean([similarity_penalty(values, p) for values in q])
+        expected = np.mean([similarity_penalty(values, p) for values in q]) / (A if form == "mean" else 1)
         np.testing.assert_allclose(batch_penalty(q, factors, form), expected, rtol=1e-12)
-        np.testing.assert_allclose(factored.smooth(factors, q, form == "row"), q @ p.T, rtol=1e-12)
+        np.testing.assert_allclose(factored.smooth(factors, q, form != "literal"), q @ p.T, rtol=1e-12)
         # ... and so does its slope, by the chain rule through the matrix.
         slope = jax.grad(lambda u: batch_penalty(q, u, form))(factors)
         of_matrix = jax.grad(lambda s: batch_penalty(q, s, form))(as_matrix(factors))
@@ -49,15 +49,15 @@ def test_starts():
     sequences = [[0], [1], [0, 0], [0, 1], [1, 1, 0], [1, 0, 0, 1]]
     key = jax.random.PRNGKey(0)
     off = ~np.eye(A, dtype=bool)
-    constant = np.asarray(as_matrix(start("constant", sequences, 0.1, key, R)))[off]
-    np.testing.assert_allclose(constant, 0.1, rtol=0.2)
+    constant = np.asarray(as_matrix(start("constant", sequences, key, R)))[off]
+    np.testing.assert_allclose(constant, 0.2, rtol=0.2)  # five others, a mass of 1
     assert constant.std() > 0
-    drawn = np.asarray(as_matrix(start("random", sequences, 0.1, key, R)))[off]
-    assert 0.05 < drawn.mean() < 0.2 and drawn.std() > constant.std()
-    np.testing.assert_array_equal(as_matrix(start("identity", sequences, 0.1, key, R)), np.eye(A))
+    drawn = np.asarray(as_matrix(start("random", sequences, key, R)))[off]
+    assert 0.1 < drawn.mean() < 0.4 and drawn.std() > constant.std()
+    np.testing.assert_array_equal(as_matrix(start("identity", sequences, key, R)), np.eye(A))
     # Rank 3 cannot hold every overlap of six actions, but it keeps their order on the whole.
-    exact = np.asarray(start("overlap", sequences, 0.5, key))[off]
-    near = np.asarray(as_matrix(start("overlap", sequences, 0.5, key, R)))[off]
+    exact = np.asarray(start("overlap", sequences, key))[off]
+    near = np.asarray(as_matrix(start("overlap", sequences, key, R)))[off]
     assert np.corrcoef(exact, near)[0, 1] > 0.9
 
 

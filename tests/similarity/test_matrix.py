@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from masp.similarity.matrix import group_auc, project, row_entropy, similarity_penalty, smoothing, start
+from masp.similarity.matrix import batch_penalty, group_auc, project, row_entropy, similarity_penalty, smoothing, start
 
 KEY = jax.random.PRNGKey(0)
 matrices = hnp.arrays(np.float32, (4, 4), elements=st.floats(-3, 3, width=32))
@@ -20,7 +20,7 @@ jit_project = jax.jit(project)
 
 @jax.jit
 def both_penalties(q, similarity):
-    return [similarity_penalty(q, smoothing(similarity, form)) for form in ("row", "literal")]
+    return [similarity_penalty(q, smoothing(similarity, form)) for form in ("mean", "literal")]
 
 
 def test_penalty_by_hand():
@@ -108,25 +108,54 @@ SEQUENCES = [(0,), (1,), (0, 1, 0, 1), (0, 0, 1, 1)]
 
 
 def test_starts():
-    np.testing.assert_array_equal(start("identity", SEQUENCES, 0.5, KEY), np.eye(4))
-    constant = np.asarray(start("constant", SEQUENCES, 0.25, KEY))
-    np.testing.assert_array_equal(constant, np.where(np.eye(4, dtype=bool), 1.0, 0.25))
+    np.testing.assert_array_equal(start("identity", SEQUENCES, KEY), np.eye(4))
+    constant = np.asarray(start("constant", SEQUENCES, KEY))
+    np.testing.assert_array_equal(constant, np.where(np.eye(4, dtype=bool), 1.0, np.float32(1 / 3)))
     # Longest common subsequences over the longer length: (0) in the fourth 1/4, the last two share 0 0 1 or 0 1 1.
-    overlap = np.asarray(start("overlap", SEQUENCES, 0.5, KEY))
-    np.testing.assert_allclose(overlap[0], [1.0, 0.0, 0.5 / 4, 0.5 / 4])
-    assert overlap[2, 3] == overlap[3, 2] == 0.5 * 3 / 4
+    overlap = np.asarray(start("overlap", SEQUENCES, KEY))
+    np.testing.assert_allclose(overlap[0], [1.0, 0.0, 1 / 4, 1 / 4])
+    assert overlap[2, 3] == overlap[3, 2] == 3 / 4
+
+
+@pytest.mark.parametrize(("count", "entry"), [(1, None), (2, 0.5), (3, 0.5), (4, 1 / 3), (101, 0.01)])
+def test_rows_of_the_constant_start_sum_to_two(count, entry):
+    """Half of the weight is an action's own, however many there are; with two actions they are half alike."""
+    found = np.asarray(start("constant", [(i,) for i in range(count)], KEY))
+    assert (np.diag(found) == 1).all()
+    if entry is not None:
+        np.testing.assert_allclose(found[~np.eye(count, dtype=bool)], entry, rtol=1e-6)
+    if count > 2:
+        np.testing.assert_allclose(found.sum(axis=1), 2.0, rtol=1e-5)
+
+
+def test_penalty_forms():
+    """The mean is the sum over the number of actions, so one weight serves any number; literal leaves rows as is."""
+    rng = np.random.default_rng(0)
+    q, similarity = rng.normal(size=(3, 4)).astype(np.float32), np.asarray(jit_project(rng.uniform(size=(4, 4))))
+    total, mean, literal = (float(batch_penalty(q, similarity, form)) for form in ("sum", "mean", "literal"))
+    assert mean == pytest.approx(total / 4, rel=1e-6)
+    by_hand = [both_penalties(row, similarity) for row in q]
+    assert total == pytest.approx(float(np.mean([row for row, _ in by_hand])), rel=1e-5)
+    assert literal == pytest.approx(float(np.mean([row for _, row in by_hand])), rel=1e-5)
+    # Every action twice: the mean stays the same, the sum doubles.
+    twice, blocks = np.tile(q, 2), np.tile(similarity, (2, 2))
+    assert batch_penalty(twice, blocks, "mean") == pytest.approx(mean, rel=1e-5)
+    # A matrix per state.
+    each = np.stack([similarity, np.eye(4), np.ones((4, 4))])
+    expected = [both_penalties(row, one)[0] for row, one in zip(q, each, strict=True)]
+    assert batch_penalty(q, each, "sum") == pytest.approx(float(np.mean(expected)), rel=1e-5)
 
 
 def test_random_start():
     many = [(i,) for i in range(40)]
-    first, again, other = (np.asarray(start("random", many, 0.3, jax.random.PRNGKey(k))) for k in (1, 1, 2))
+    first, again, other = (np.asarray(start("random", many, jax.random.PRNGKey(k))) for k in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
     np.testing.assert_array_equal(first, first.T)
     assert (np.diag(first) == 1).all()
     off = first[~np.eye(40, dtype=bool)]
-    assert off.min() >= 0 and off.max() <= 0.6 and off.mean() == pytest.approx(0.3, abs=0.03)
-    assert off.std() > 0.05
+    assert off.min() >= 0 and off.max() <= 2 / 39 and off.mean() == pytest.approx(1 / 39, rel=0.1)
+    assert off.std() > 0.005
 
 
 def naive_auc(similarity, groups):

@@ -1,5 +1,7 @@
 """Similarity from outcomes: values by hand, a small world with walls, and whole updates against autodiff."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,8 +50,8 @@ def test_one_transition_by_hand():
     np.testing.assert_allclose(known.shared[1], [2.0 / 4 + 0.0], rtol=1e-6)
     np.testing.assert_allclose(known.own[:, 1, 0], [0.0, 2.0 / 4], rtol=1e-6)
     # What was seen of a weight: one over the variance of all else, 1 / (4 - 2) twice, 1 / (4 - 1) once.
-    np.testing.assert_allclose(known.shared_seen[1], [1.0], rtol=1e-6)
-    np.testing.assert_allclose(known.own_seen[:, 1, 0], [1 / 3, 1 / 3], rtol=1e-6)
+    np.testing.assert_allclose(known.shared_precision[1], [1.0], rtol=1e-6)
+    np.testing.assert_allclose(known.own_precision[:, 1, 0], [1 / 3, 1 / 3], rtol=1e-6)
     np.testing.assert_array_equal(known.shared[0], [0.0])  # the place never changed
 
 
@@ -70,11 +72,11 @@ def test_means_of_noisy_rewards():
         known = learned(known, x[keep], a[keep], x[keep], reward[keep], weight=weight)
     found = np.stack([predicted(known, np.array([1.0, *np.eye(2)[c]]))[:, -2] for c in range(2)], axis=1)
     np.testing.assert_allclose(found, pay, atol=0.06)
-    alike = np.asarray(outcomes.alike(known, jnp.array([[1.0, 1.0, 0.0]])))[0]
+    alike = np.asarray(outcomes.predicted_similarity(known, jnp.array([[1.0, 1.0, 0.0]])))[0]
     assert alike[0, 2] > 0.9 > 0.3 > alike[0, 1]
 
 
-def test_alike_by_hand():
+def test_predicted_similarity_by_hand():
     """Distances of each kind count by one over the variance, the explained share."""
     known = fresh(3, 2)._replace(
         own=jnp.array(
@@ -87,24 +89,15 @@ def test_alike_by_hand():
     x = jnp.array([[1.0, 2.0]])
     place, reward = 5 * 0.6**2 * 0.5 / 4, 5 * 0.2**2 * (0.75 / 4 + 0.01 / 0.25)  # and its end
     expected = np.exp(-np.array([[0, place, reward], [place, 0, place + reward], [reward, place + reward, 0]]))
-    np.testing.assert_allclose(outcomes.alike(known, x)[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(outcomes.predicted_similarity(known, x)[0], expected, rtol=1e-5)
 
 
-def test_before_anything_was_seen_all_are_alike():
+def test_before_any_data_all_actions_are_alike():
     for x in (jnp.ones((3, 4)), jnp.zeros((3, 4))):
-        np.testing.assert_array_equal(outcomes.alike(fresh(5, 4), x), np.ones((3, 5, 5)))
+        np.testing.assert_array_equal(outcomes.predicted_similarity(fresh(5, 4), x), np.ones((3, 5, 5)))
     known = learned(fresh(5, 4), np.zeros((2, 4)), [0, 1], np.zeros((2, 4)))
     np.testing.assert_array_equal(known.own, np.zeros((5, 6, 4)))
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(known))
-
-
-def test_what_was_forgotten_is_like_everything_else():
-    x = np.array([[1.0, 0.0], [1.0, 1.0]])
-    known = learned(fresh(3, 2), x, [0, 2], x[::-1], reward=[1.0, -1.0], times=5)
-    known = outcomes.forget(known, jnp.array([True, False, False]))
-    np.testing.assert_array_equal(known.own[0], np.zeros((4, 2)))
-    np.testing.assert_array_equal(known.own_seen[0], np.zeros((3, 2)))
-    assert np.abs(known.own[2]).max() > 0
 
 
 def test_finds_what_leads_to_the_same_cell_in_each_cell():
@@ -124,7 +117,7 @@ def test_finds_what_leads_to_the_same_cell_in_each_cell():
         cell, action = rng.integers(0, cells, 16), rng.integers(0, 4, 16)
         reached = np.array([end(c, sequences[a]) for c, a in zip(cell, action, strict=True)])
         known = learned(known, features(cell), action, features(reached))
-    found = np.asarray(outcomes.alike(known, jnp.asarray(features(np.arange(cells)))))
+    found = np.asarray(outcomes.predicted_similarity(known, jnp.asarray(features(np.arange(cells)))))
     for cell in range(cells):
         ends = [end(cell, sequence) for sequence in sequences]
         same = np.equal.outer(ends, ends)
@@ -132,11 +125,11 @@ def test_finds_what_leads_to_the_same_cell_in_each_cell():
     assert found[0][0, 2] > 0.99 > 0.1 > found[3][0, 2]  # left and left twice: alike at the wall only
 
 
-def test_many_features_are_mixed():
-    """Random mixtures keep distances: actions that turn on the same of 200 features are alike, others are not."""
+def test_many_features_are_projected():
+    """Projections preserve distances: actions that turn on the same of 200 features are alike, others are not."""
     rng, size = np.random.default_rng(0), 200
     known, turned = fresh(4, size), np.array([5, 5, 80, 150])
-    assert known.own.shape == (4, outcomes.MIXED + 2, size)
+    assert known.own.shape == (4, outcomes.NUM_PROJECTIONS + 2, size)
     for _ in range(60):
         x = np.concatenate([np.ones((32, 1)), rng.uniform(size=(32, size - 1)) < 0.1], axis=1)
         a = rng.integers(0, 4, 32)
@@ -144,24 +137,30 @@ def test_many_features_are_mixed():
         after = x.copy()
         after[np.arange(32), turned[a]] = 1
         known = learned(known, x, a, after)
-    found = np.asarray(outcomes.alike(known, jnp.asarray(x[:4])))
+    found = np.asarray(outcomes.predicted_similarity(known, jnp.asarray(x[:4])))
     assert found[:, 0, 1].min() > 0.5 > 0.2 > max(found[:, 0, 2].max(), found[:, 1, 3].max(), found[:, 2, 3].max())
 
 
-PLAIN = {"dueling": False, "noisy": False, "double": False, "atoms": 1, "embedding": 0, "n_step": 1}
+PLAIN = {"dueling": False, "noisy": False, "double": False, "atoms": 1, "embedding": 0}
 
 
-def make_case(rng, **masp_settings):
-    """A learner whose similarity comes from outcomes, in a state where something is known of them; and two samples."""
-    learner = naive.make_learner(**PLAIN, similarity_from="outcomes", penalty_weight=0.7, **masp_settings)
+def make_case(rng, n_step, inside):
+    """A learner whose similarity comes from outcomes, a state with a model of some of them, and three batches."""
+    learner = naive.make_learner(**PLAIN, n_step=n_step, variant="outcomes", penalty_weight=0.7)
     state = naive.make_state(learner, rng, None, np.float64)
-    samples = [naive.make_sample(rng, np.float64) for _ in range(3)]
-    known = outcomes.init(jax.random.PRNGKey(0), naive.ACTIONS, naive.INPUTS + 1)
-    for sample in samples:
-        seen = sample.transition
-        known = outcomes.learn(known, learner.features(seen.s_tm1), learner.features(seen.s_t), seen, sample.weight)
-    known = known._replace(error=0.1 * known.error)  # so that something is explained of every kind
-    return learner, state._replace(outcomes=known), samples
+    batches = [naive.make_batch(rng, np.float64, inside) for _ in range(3)]
+    model = outcomes.init(jax.random.PRNGKey(0), naive.ACTIONS, naive.INPUTS + 1)
+    for batch in batches[1:]:
+        model = learned_from(learner, model, batch, slice(None))
+    model = model._replace(error=0.1 * model.error)  # so that something is explained of every kind
+    return learner, state._replace(similarity=state.similarity._replace(model=model)), batches
+
+
+def learned_from(learner, model, batch, rows):
+    """The model after some rows of a batch."""
+    transition, weight = jax.tree.map(lambda column: column[rows], (batch.transition, batch.weight))
+    x_tm1, x_t = learner.similarity.features(transition.s_tm1), learner.similarity.features(transition.s_t)
+    return outcomes.learn(model, x_tm1, x_t, transition, weight)
 
 
 def alike_by_hand(known, states):
@@ -182,38 +181,42 @@ def alike_by_hand(known, states):
     return np.stack(found)
 
 
-def penalty_by_hand(learner, params, state, states, alike):
-    q = naive.values(naive.forward(params, states, state.similarity), learner.support)
+def penalty_by_hand(learner, params, states, alike):
+    """The mean over states and actions, times the weight."""
+    q = naive.values(naive.forward(params, states, None), learner.support)
     smooth = alike / alike.sum(axis=2, keepdims=True)
-    return 0.7 * jnp.mean(jnp.sum((q - jnp.einsum("bij,bj->bi", smooth, q)) ** 2, axis=1))
+    return 0.7 * jnp.mean((q - jnp.einsum("bij,bj->bi", smooth, q)) ** 2)
 
 
-def test_a_whole_update():
-    """Parameters by clipping and Adam written out; outcomes and what is shown by their own functions."""
+@pytest.mark.parametrize(
+    ("n_step", "inside", "rows"),
+    [(1, 0, slice(None)), (1, 3, slice(None)), (3, 3, slice(naive.BATCH, None))],
+    ids=["windows", "windows-and-inside", "only-inside"],
+)
+def test_a_whole_update(n_step, inside, rows):
+    """The model learns first, from rows that are single decisions; the penalty uses it on the states of the windows."""
     with jax.enable_x64(True):
-        learner, state, (sample, *_) = make_case(np.random.default_rng(3))
-        after, _, metrics = jax.jit(lambda: learner.update(state, sample, jax.random.PRNGKey(0), lambda: sample))()
-        seen = sample.transition
-        alike = alike_by_hand(state.outcomes, np.asarray(seen.s_tm1))
+        learner, state, (batch, *_) = make_case(np.random.default_rng(3), n_step, inside)
+        after, _, metrics = jax.jit(lambda: learner.update(state, batch, lambda: batch, jax.random.PRNGKey(0)))()
+        model = learned_from(learner, state.similarity.model, batch, rows)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12), after.similarity.model, model)
+        assert not np.allclose(model.own, state.similarity.model.own)
+
+        states = batch.transition.s_tm1[: naive.BATCH]
+        alike = alike_by_hand(model, np.asarray(states))
+        expected_mean = 0.99 * np.asarray(state.similarity.mean) + 0.01 * alike.mean(axis=0)
+        np.testing.assert_allclose(after.similarity.mean, expected_mean, rtol=1e-9)
 
         def objective(params):
             nets = (params, state.params, state.target_params)
-            td = naive.td_loss(learner, *nets, sample, state.similarity, [None, None])
-            return td + penalty_by_hand(learner, params, state, seen.s_tm1, alike)
+            td = naive.td_loss(learner, *nets, batch, None, [None, None])
+            return td + penalty_by_hand(learner, params, states, alike)
 
         step = naive.clip_and_adam(learner, jax.grad(objective)(state.params), state.opt_state)
         expected = jax.tree.map(jnp.add, state.params, step)
-        for found, by_hand in zip(jax.tree.leaves(after.params), jax.tree.leaves(expected), strict=True):
-            np.testing.assert_allclose(found, by_hand, rtol=1e-8, atol=1e-12)
-        pull = penalty_by_hand(learner, state.params, state, seen.s_tm1, alike)
-        assert metrics.penalty == pytest.approx(float(pull), rel=1e-9) and float(pull) > 0
-        before, behind = learner.features(seen.s_tm1), learner.features(seen.s_t)
-        known = outcomes.learn(state.outcomes, before, behind, seen, sample.weight)
-        for found, by_hand in zip(jax.tree.leaves(after.outcomes), jax.tree.leaves(known), strict=True):
-            np.testing.assert_allclose(found, by_hand, rtol=1e-9, atol=1e-12)
-        assert not np.allclose(after.outcomes.own, state.outcomes.own)
-        shown = 0.99 * np.asarray(state.similarity) + 0.01 * alike.mean(axis=0)
-        np.testing.assert_allclose(after.similarity, shown, rtol=1e-9)
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-8, atol=1e-12), after.params, expected)
+        penalty = penalty_by_hand(learner, state.params, states, alike)
+        assert metrics.penalty == pytest.approx(float(penalty), rel=1e-9) and float(penalty) > 0
 
 
 def test_a_run_learns_with_it(tmp_path):
@@ -221,7 +224,7 @@ def test_a_run_learns_with_it(tmp_path):
     config = replace(
         masp.TrainConfig(env="planted-grid", env_options=("size=4", "sequences=12", "max_steps=8"), num_envs=8),
         **small, num_atoms=1, noisy=False, n_step=1, embedding=0, min_replay_steps=200, replay_steps=4_000,
-        steps_per_update=8, learning_rate=1e-3, penalty_weight=0.1, similarity_from="outcomes",
+        steps_per_update=8, learning_rate=1e-3, penalty_weight=1.6, variant="outcomes",
     )  # fmt: skip
     run = masp.load_run(train(replace(config, out=str(tmp_path / "run"))).run_dir)
     np.testing.assert_allclose(run.similarity, run.similarity.T, atol=1e-5)
@@ -232,29 +235,12 @@ def test_a_run_learns_with_it(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"similarity_rank": 4}, "add --similarity-from meta"),
-        ({"penalty_form": "literal"}, "add --similarity-from meta"),
-        ({"n_step": 3}, "set n_step to 1, or intra_option"),
+        ({"similarity_rank": 4}, "similarity_rank belong to a meta-learned similarity: --variant masp"),
+        ({"penalty_form": "literal"}, "belong to a meta-learned similarity: --variant masp"),
+        ({"n_step": 3}, "add --n-step 1 or --intra-option"),
+        ({"similarity_start": "some.safetensors"}, "takes none from a bundle"),
     ],
 )
-def test_what_it_does_not_go_with(settings, message):
+def test_settings_that_exclude_it_are_refused(settings, message):
     with pytest.raises(UserError, match=message):
-        replace(TrainConfig(env="planted-grid"), **{"n_step": 1, **settings}, similarity_from="outcomes")
-
-
-def test_without_a_penalty_there_is_none():
-    config = replace(TrainConfig(env="planted-grid"), n_step=1, similarity_from="outcomes", variant="macros")
-    assert not config.resolved().similarity.from_outcomes
-
-
-@pytest.mark.parametrize("given", [{"bundle": "some.safetensors"}, {"learn_similarity": False}])
-def test_what_is_brought_along_or_frozen_is_used_as_it_is(given):
-    """Presets may say outcomes; who brings a similarity or freezes one means that one."""
-    config = replace(TrainConfig(env="planted-grid"), n_step=1, similarity_from="outcomes", variant="masp", **given)
-    assert config.resolved().similarity.similarity_from == "meta" and config.resolved().similarity.active
-
-
-def test_without_macros_there_is_no_credit_inside_them():
-    config = replace(TrainConfig(env="planted-grid"), intra_option=True, variant="rainbow")
-    assert not config.resolved().agent.intra_option
-    assert replace(config, variant="macros").resolved().agent.intra_option
+        replace(TrainConfig(env="planted-grid"), **{"n_step": 1, **settings}, variant="outcomes")

@@ -25,7 +25,7 @@ def tiny_config() -> TrainConfig:
         "noisy": False,
         "batch_size": 8,
         "replay_steps": 300,
-        "min_replay_steps": 60,
+        "min_replay_steps": 40,
         "steps_per_update": 6,
         "target_period_steps": 60,
         "epsilon_decay_steps": 200,

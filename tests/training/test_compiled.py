@@ -9,7 +9,13 @@ import jax.numpy as jnp
 import pytest
 
 from masp.config import replace
+from masp.training.lanes import start_of
 from masp.training.train import make_loop
+
+
+def init(loop, *configs):
+    """The state before the first tick of runs with the loop's own actions."""
+    return loop.init(configs, [loop.agent.actions] * len(configs))
 
 
 @pytest.mark.parametrize("changes", [{"held_out": "separate"}, {"held_out": "next"}, {"intra_option": True}])
@@ -17,7 +23,7 @@ from masp.training.train import make_loop
 def test_the_replay_is_written_in_place(tiny_config, changes, steps_per_update):
     config = replace(tiny_config, steps_per_update=steps_per_update, **changes).resolved()
     loop = make_loop(config)
-    state = loop.init([config, replace(config, seed=1)])
+    state = init(loop, config, replace(config, seed=1))
     program = loop._run.lower(loop, state, 1, True).compile().as_text()
     memory = state.agent.memory
     # With one update, which XLA takes out of its loop, the priorities are still copied.
@@ -31,9 +37,10 @@ def test_parameters_are_copied_only_where_a_meta_step_is_due(tiny_config):
     """What it must remember is written in a branch; elsewhere Adam works in place."""
     config = replace(tiny_config, held_out="next", meta_period_updates=4, steps_per_update=1, hidden=24).resolved()
     agent = make_loop(config).agent
-    keys, start = agent.start(config)
+    keys, start = start_of(config, agent.actions)
     state = agent.init(keys, jnp.zeros((config.num_envs, *agent.info.observation_shape)), start)
-    program = jax.jit(agent.learn, donate_argnums=0).lower(state).compile().as_text()
+    learn = jax.jit(lambda state: agent.update(state, agent.update_keys(state)[0]), donate_argnums=0)
+    program = learn.lower(state).compile().as_text()
     assert_copied_in_branches(program, state.learner.params["advantage_hidden"]["kernel"].shape)
 
 
@@ -41,7 +48,7 @@ def test_learning_overwrites_what_the_decision_has_read(tiny_config):
     """Parameters are copied to the target network, in a branch, and nowhere else."""
     config = replace(tiny_config, variant="macros", steps_per_update=1, hidden=24).resolved()
     loop = make_loop(config)
-    state = loop.init([config])
+    state = init(loop, config)
     program = loop._run.lower(loop, state, 1, True).compile().as_text()
     assert_copied_in_branches(program, state.agent.learner.params["advantage_hidden"]["kernel"].shape)
 

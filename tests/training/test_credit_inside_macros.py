@@ -12,6 +12,7 @@ from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo
 from masp.macros.actions import ActionSet
 from masp.training.compiled import step_or_reset
+from masp.training.lanes import start_of
 
 STAY, FORWARD = 0, 1
 ACTIONS = ActionSet(2, [(FORWARD, FORWARD, FORWARD), (FORWARD, STAY, FORWARD), (STAY, FORWARD)])
@@ -55,14 +56,16 @@ def learned_values(intra_option: bool) -> np.ndarray:
             return agent.observe(state._replace(actor=actor), step)[0], envs
 
         state, envs = jax.lax.fori_loop(0, 150, tick, (state, envs))
-        return jax.lax.fori_loop(0, 750, lambda _, s: agent.learn(s), state)
+        return jax.lax.fori_loop(0, 1500, lambda _, s: agent.update(s, agent.update_keys(s)[0]), state)
 
     envs, observation = jax.vmap(env.reset)(jax.random.split(key, 4))
-    keys, start = agent.start(agent.config)
+    keys, start = start_of(agent.config, ACTIONS)
     state = run(jax.jit(agent.init)(keys, observation, start), envs)
     assert state.actor.usage[: ACTIONS.num_primitives].tolist() == [0, 0]
     assert (state.memory.steps == ()) == (not intra_option)  # nothing is kept for nothing
-    return np.asarray(agent.learner.values(state.learner.params, jnp.eye(4)[:3], state.learner.similarity, None))
+    return np.asarray(
+        agent.learner.values(state.learner.params, jnp.eye(4)[:3], state.learner.similarity.similarity, None)
+    )
 
 
 def test_primitives_are_learned_from_macros():
@@ -85,8 +88,8 @@ def test_without_it_they_are_not():
 def test_without_macros_nothing_is_learned_twice():
     """All transitions would only be drawn again; what outcomes need of longer windows is drawn all the same."""
     config = replace(TrainConfig(env="planted-grid"), intra_option=True)
-    assert Agent(config, Corridor.info, ACTIONS).credits_inside
+    assert Agent(config, Corridor.info, ACTIONS).learns_inside_macros
     bare = Agent(config, Corridor.info, ACTIONS.without_macros())
-    assert not bare.credits_inside
-    looking = replace(config, similarity_from="outcomes", n_step=3)
-    assert Agent(looking, Corridor.info, ACTIONS.without_macros()).credits_inside
+    assert not bare.learns_inside_macros
+    outcomes = replace(config, variant="outcomes", n_step=3)
+    assert Agent(outcomes, Corridor.info, ACTIONS.without_macros()).learns_inside_macros

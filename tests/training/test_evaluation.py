@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp.agent.agent import Agent
+from masp.agent.agent import Agent, MacroTables
 from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo, Step
 from masp.macros.actions import ActionSet
@@ -24,8 +24,8 @@ def test_discounted_return_as_it_is_learned_from():
     agent = Agent(config, INFO, ACTIONS)
     similarity = jnp.eye(3)
     observations = np.random.default_rng(0).normal(size=(6, 2, 3)).astype(np.float32)
-    params = jax.jit(agent.learner.init)(jax.random.PRNGKey(0), observations[0, :1], similarity).params
-    policy = Policy(params, similarity, agent.tables())
+    params = jax.jit(agent.policy_template)()["params"]
+    policy = Policy(params, similarity, MacroTables.of(ACTIONS))
     decide = jax.jit(lambda rollout, tick: evaluation.decide(agent, policy, rollout, tick, jax.random.PRNGKey(tick)))
     advance = jax.jit(lambda rollout, step: evaluation.advance(agent, policy, rollout, step))
     script = [  # per environment: reward, terminated, truncated, life lost

@@ -20,8 +20,8 @@ def test_same_curve_with_and_without_kernels(monkeypatch, tiny_config, changes):
     for switch in ("0", "1"):
         monkeypatch.setenv("MASP_NATIVE", switch)
         loop = make_loop(config)
-        state = loop.run(loop.init([config, replace(config, seed=1)]), 20, False)
-        found[switch] = loop.run(state, 10, True).agent
+        state = loop.run(loop.init([config, replace(config, seed=1)], [loop.agent.actions] * 2), 20, False)
+        found[switch] = loop.run(state, 20, True).agent
     without, with_kernels = found["0"], found["1"]
     assert int(without.learner.updates) > 5
     np.testing.assert_array_equal(without.actor.steps, with_kernels.actor.steps)

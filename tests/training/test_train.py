@@ -89,7 +89,7 @@ def check_effects(metrics, config) -> None:
 
 
 def test_run_directory(tiny_config, tmp_path):
-    result = train(replace(tiny_config, out=str(tmp_path / "run"), tensorboard=True))
+    result = train(replace(tiny_config, out=str(tmp_path / "run")))
     run = masp.load_run(result.run_dir)
     assert run.config.frames == 240 and len(run.actions) == 8
     assert [row["frames"] >= 60 * (i + 1) for i, row in enumerate(run.metrics)] == [True] * 4
@@ -104,7 +104,6 @@ def test_run_directory(tiny_config, tmp_path):
     table = (result.run_dir / "metrics.csv").read_text()
     assert table.count("\n") == 5 and "overestimation" in table and "advantage" not in table
     assert "advantage" not in json.loads((result.run_dir / "summary.json").read_text())
-    assert list((result.run_dir / "tensorboard").iterdir())
     score, steps = run.evaluate(16, seed=3)
     assert score.shape == (16,) and steps.max() <= 6
     assert np.array_equal(score, run.evaluate(16, seed=3)[0])
@@ -114,12 +113,14 @@ def test_run_directory(tiny_config, tmp_path):
 def test_bundle_transfers_frozen(tiny_config, tmp_path):
     source = train(replace(tiny_config, out=str(tmp_path / "source")))
     bundle = str(source.run_dir / "similarity.safetensors")
-    target = train(replace(tiny_config, seed=9, bundle=bundle, learn_similarity=False, out=str(tmp_path / "target")))
+    target = train(
+        replace(tiny_config, seed=9, similarity_start=bundle, meta_learning_rate=0.0, out=str(tmp_path / "target"))
+    )
     learned = masp.load_run(source.run_dir)
     frozen = masp.load_run(target.run_dir)
     np.testing.assert_array_equal(frozen.similarity, learned.similarity)
     assert frozen.actions == learned.actions
-    moving = train(replace(tiny_config, seed=9, bundle=bundle, out=str(tmp_path / "moving")))
+    moving = train(replace(tiny_config, seed=9, similarity_start=bundle, macros=bundle, out=str(tmp_path / "moving")))
     assert not np.array_equal(masp.load_run(moving.run_dir).similarity, learned.similarity)
 
 

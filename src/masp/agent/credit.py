@@ -3,8 +3,7 @@
 From a row on, an action is *consistent* with what was played if its primitives are those that followed, up to its
 length or to the end of the episode (or life), where any macro stops. What it would have brought is then known exactly,
 although the agent decided on something else: the first step of a macro, its prefixes, the steps in its middle, and
-every macro that begins the same way (intra-option learning: Sutton, Precup & Singh 1998). Consistency is judged by the
-macros of now, so one that came during training learns from play that is older than itself.
+every macro that begins the same way (intra-option learning: Sutton, Precup & Singh 1998).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import jax.numpy as jnp
 from jax import Array
 
-from masp.similarity.matrix import Form, as_matrix, batch_penalty
+from masp.similarity.matrix import Form, batch_penalty
 from masp.similarity.metagradient import InnerStep, Params
 
 
@@ -98,8 +98,3 @@ class Nothing(Fixed):
 
     def penalty(self, state: FixedState, q: Array, s_tm1: Array) -> Array:
         return jnp.zeros(())
-
-
-def matrix(kind: Similarity, state: Any) -> Array:
-    """[A, A] the similarity to show and to export."""
-    return as_matrix(kind.context(state))

@@ -94,7 +94,8 @@ class Outcomes:
         first = 0 if self.windows_are_single else evidence.num_windows
         rows, weight = jax.tree.map(lambda column: column[first:], (evidence.transition, evidence.weight))
         model = learn(state.model, self.features(rows.s_tm1), self.features(rows.s_t), rows, weight)
-        alike = predicted_similarity(model, self.features(evidence.transition.s_tm1[:PENALTY_STATES]))
+        windows = evidence.transition.s_tm1[: evidence.num_windows]
+        alike = predicted_similarity(model, self.features(windows[:PENALTY_STATES]))
         mean = MEAN_DECAY * state.mean + (1 - MEAN_DECAY) * jnp.mean(alike, axis=0)
         return OutcomesState(model, mean), jnp.zeros(())
 

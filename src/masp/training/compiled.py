@@ -73,7 +73,7 @@ class CompiledLoop:
         resetting = agent.actor.resetting
         if learn:
             agent = self._learn(agent, primitives, axes.agent)
-        else:  # steps of the warm-up make no update due
+        else:  # steps of the warm-up make no update due, except those of its last tick
             agent = agent._replace(unused_steps=jnp.zeros_like(agent.unused_steps))
         step = jax.vmap(self._step, in_axes=(axes, 0, 0), out_axes=axes)
         return step(TrainState(agent, state.envs), primitives, resetting)

@@ -13,7 +13,7 @@ from jax import Array
 
 from masp.agent.acting import Episodes
 from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally
-from masp.config import TrainConfig
+from masp.config import SEED_LIMIT, TrainConfig
 from masp.environments.base import HostEnv, Step
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
@@ -66,7 +66,7 @@ class HostLoop:
                 unused -= due * steps_per_update
             step = self.env.step(host_primitives)
             unused += int(np.sum(~resetting))
-            resetting = np.asarray(step.terminated) | np.asarray(step.truncated)
+            resetting = (np.asarray(step.terminated) | np.asarray(step.truncated)) & ~resetting
             agent = self._observe(agent, step)
         return HostState(agent, ())
 
@@ -122,7 +122,7 @@ class HostLoop:
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]
-        rollout = self._evaluation_begin(policy, env.reset(int(key[1]) & 0x7FFFFFFF))
+        rollout = self._evaluation_begin(policy, env.reset(SEED_LIMIT + int(key[1]) % SEED_LIMIT))
         tick = 0
         while any(len(episodes) < rounds for episodes in done):
             rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)

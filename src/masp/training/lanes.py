@@ -47,7 +47,8 @@ def resolve_actions(config: TrainConfig, info: EnvInfo) -> ActionSet:
     file = config.macros or config.similarity.bundle
     if not file:
         return info.actions
-    actions = load_bundle(file).actions if is_bundle(file) else ActionSet.load(file)
+    bundled = is_bundle(file) or file == config.similarity.bundle
+    actions = load_bundle(file).actions if bundled else ActionSet.load(file)
     actions.require_primitives(info.actions.num_primitives, config.env)
     return actions
 

@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from masp.agent.agent import Agent
 from masp.environments.base import EnvInfo
+from masp.macros.actions import ActionSet
 from masp.similarity import effects
-from masp.similarity.matrix import as_matrix, group_auc
+from masp.similarity.matrix import group_auc
 from masp.training.evaluation import Played
 
 
-def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
-    """What the similarity looks like, and how well it tells the true groups apart where they are known."""
+def similarity_row(similarity: np.ndarray, groups: np.ndarray | None) -> dict[str, Any]:
+    """What the similarity [A, A] looks like, and how well it tells the true groups [A] apart where they are known."""
     off = similarity[~np.eye(len(similarity), dtype=bool)]
-    groups = true_groups(agent) if agent.config.penalised else None
     return {
         "similarity_mean": float(off.mean()) if off.size else 0.0,
         "similarity_std": float(off.std()) if off.size else 0.0,
@@ -24,31 +23,35 @@ def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
     }
 
 
-def true_groups(agent: Agent) -> np.ndarray | None:
+def true_groups(info: EnvInfo, actions: ActionSet) -> np.ndarray | None:
     """[A] the group of every action, where the task was made with some and is played with its own macros."""
-    groups = agent.info.groups
-    if groups is None or agent.actions != agent.info.actions:
+    groups = info.groups
+    if groups is None or actions != info.actions:
         return None
     # With one group, or one group per action, there is nothing to find.
     return None if len(np.unique(groups)) in (1, len(groups)) else groups
 
 
 def effects_row(
-    values: np.ndarray, decisions: np.ndarray, similarity: Any, agent: Agent, active: bool
+    values: np.ndarray,
+    decisions: np.ndarray,
+    similarity: np.ndarray,
+    first_macro: int,
+    groups: np.ndarray | None,
+    active: bool,
 ) -> dict[str, Any]:
     """What the penalty does, see `effects`.
 
     Args:
       values: [B, A] action values of states from the replay.
       decisions: [A] decisions since the last row.
-      similarity: as the learner holds it.
+      similarity: [A, A].
+      first_macro: number of the first action that is a macro.
+      groups: [A] true groups, where they are known.
       active: whether this run has a penalty; runs that train together may differ in it.
     """
-    first_macro = agent.actions.num_primitives
-    matrix = np.asarray(as_matrix(similarity))
-    groups = true_groups(agent)
     if groups is None and active:
-        groups = effects.clusters(matrix)
+        groups = effects.clusters(similarity)
     within, between = (None, None) if groups is None else effects.spread(values, groups)
     return {
         "q_spread_within": within,
@@ -57,7 +60,7 @@ def effects_row(
         "macro_share": float(decisions[first_macro:].sum() / max(decisions.sum(), 1)),
         "macro_lead": effects.macro_lead(values, first_macro),
         "effective_actions": float(effects.effective_number(decisions.astype(float))),
-        "effective_neighbours": float(effects.effective_number(matrix).mean()) if active else None,
+        "effective_neighbours": float(effects.effective_number(similarity).mean()) if active else None,
         "decisions": decisions.tolist(),
         "advantage": [float(f"{advantage:.5g}") for advantage in effects.advantages(values)],
     }

@@ -57,7 +57,10 @@ class Run:
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
         loop = make_loop(self.config, self.actions)
-        return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
+        try:
+            return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
+        finally:
+            loop.close()
 
 
 def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
@@ -74,9 +77,9 @@ def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
     if not run.policy_file.exists():
         raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
     loop = make_loop(config, actions)
-    info = loop.agent.info
-    shapes = jax.eval_shape(loop.agent.policy_template)
-    policy = checkpoint.load(run.policy_file, shapes)
-    return Run(
-        Path(path), config, actions, run.read_metrics(), policy["params"], policy["similarity"], info.success_above
-    )
+    try:
+        policy = checkpoint.load(run.policy_file, jax.eval_shape(loop.agent.policy_template))
+    finally:
+        loop.close()
+    above = loop.agent.info.success_above
+    return Run(Path(path), config, actions, run.read_metrics(), policy["params"], policy["similarity"], above)

@@ -1,6 +1,6 @@
 """The directory of one run: what is in it, and what may be done with one that exists.
 
-config.json             the resolved configuration
+config.json             the resolved configuration, and what made the run (`config_file.py`)
 actions.json            the macro file that was used
 metrics.csv, .jsonl     one row per `log_every_frames`; lists, of one number per action, only in .jsonl
 policy.safetensors      parameters and similarity, enough to play
@@ -18,9 +18,10 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from masp.config import TrainConfig, from_flat, to_flat
+from masp.config import TrainConfig
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
+from masp.training import config_file
 
 
 class RunDir:
@@ -52,13 +53,14 @@ class RunDir:
             raise UserError(f"{self.path} exists and is not empty; choose another --out")
         self.path.mkdir(parents=True, exist_ok=True)
         actions.save(self.actions_file)
-        write_json(self.config_file, to_flat(config))
+        write_json(self.config_file, config_file.to_file(config))
 
     def read_config(self) -> TrainConfig:
         """The configuration of the run."""
         if not self.config_file.exists():
             raise UserError(f"{self.path} is not a run directory (it has no config.json)")
-        return from_flat(read_json(self.config_file), str(self.config_file))
+        values = read_json(self.config_file)
+        return config_file.from_file(values, str(self.config_file), lambda: len(self.read_actions()))
 
     def read_actions(self) -> ActionSet:
         """The action set of the run."""

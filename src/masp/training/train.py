@@ -23,7 +23,7 @@ from masp.training.compiled import CompiledLoop
 from masp.training.evaluation import Played
 from masp.training.host import HostLoop
 from masp.training.lanes import lane_actions, shared_config
-from masp.training.rows import effects_row, evaluation_row, similarity_row
+from masp.training.rows import effects_row, evaluation_row, similarity_row, true_groups
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
 
 Progress = Callable[[int, int, dict[str, Any]], None]
@@ -177,16 +177,15 @@ class _Session:
         reports, values = self._loop.reports(self._state), self._loop.sampled_values(self._state)
         for i, (writer, shown) in enumerate(zip(self._writers, reports, strict=True)):
             row = {"frames": int(frames[i]), "seconds": round(seconds, 3), "frames_per_second": round(speed, 1)}
-            row.update(self._row(shown))
-            active = self._configs[i].penalised
-            row.update(effects_row(values[i], shown.usage - self._usage[i], shown.similarity, self._agent, active))
+            row.update(self._progress_row(shown))
+            row.update(self._action_rows(i, shown, values[i]))
             row.update(evaluation_row(self._agent.info, played, i))
             writer.write(row)
         self._progress(self._frames(), self._config.frames, row)
         self._usage = [shown.usage for shown in reports]
         self._state = self._loop.reset_tally(self._state)
 
-    def _row(self, shown: Report) -> dict[str, Any]:
+    def _progress_row(self, shown: Report) -> dict[str, Any]:
         tally = shown.tally
         episodes, updates = max(int(tally.episodes), 1), max(int(tally.updates), 1)
         blank = None if int(tally.episodes) == 0 else 1
@@ -200,8 +199,15 @@ class _Session:
             "decision_steps": float(shown.steps) / max(float(shown.usage.sum()), 1.0),
         }
         row.update({name: float(value) / updates for name, value in tally.metrics._asdict().items()})
-        row.update(similarity_row(np.asarray(as_matrix(shown.similarity)), self._agent))
         return row
+
+    def _action_rows(self, i: int, shown: Report, values: np.ndarray) -> dict[str, Any]:
+        """What run `i` has learned about its own actions; `values` [B, A] are of states from its replay."""
+        actions, active = self._actions[i], self._configs[i].penalised
+        groups, similarity = true_groups(self._agent.info, actions), np.asarray(as_matrix(shown.similarity))
+        row = similarity_row(similarity, groups if active else None)
+        decisions, first_macro = shown.usage - self._usage[i], actions.num_primitives
+        return row | effects_row(values, decisions, similarity, first_macro, groups, active)
 
     def _save(self) -> None:
         for run, state in zip(self._runs, self._loop.checkpoints(self._state), strict=True):

@@ -1,0 +1,89 @@
+"""The config.json of a run directory: its form, and the translation of files that are older than the form.
+
+Files of version 2 say their format and version, and which masp and which kernels made the run: kernels change rounding,
+and so results. Older files hold the settings alone, some of which are named differently now or do not exist any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import masp
+from masp import ops
+from masp.config import TrainConfig, from_flat, to_flat
+from masp.errors import UserError
+
+FORMAT, VERSION = "masp-config", 2
+
+
+def to_file(config: TrainConfig) -> dict[str, Any]:
+    """What config.json holds."""
+    header = {"format": FORMAT, "version": VERSION, "masp": masp.__version__, "kernels": _kernels()}
+    return {**header, **to_flat(config)}
+
+
+def from_file(values: Any, where: str, count_actions: Callable[[], int]) -> TrainConfig:
+    """The configuration in a config.json, or a `UserError` that says why it cannot be read.
+
+    Args:
+      count_actions: gives the number of actions of the run; called for older files where the penalty depends on it.
+    """
+    if not isinstance(values, dict):
+        raise UserError(f"{where}: not the configuration of a run")
+    if "format" not in values:
+        return from_flat(_translated(values, where, count_actions), where)
+    form, version = values["format"], values.get("version")
+    if form != FORMAT:
+        raise UserError(f"{where}: format is {form!r}, not {FORMAT!r}")
+    if not isinstance(version, int) or version > VERSION:
+        raise UserError(
+            f"{where}: version {version} is newer than {VERSION}, which this masp reads; install a newer masp"
+        )
+    header = ("format", "version", "masp", "kernels")
+    return from_flat({name: value for name, value in values.items() if name not in header}, where)
+
+
+def _kernels() -> str:
+    """Which implementation of the operations makes the run."""
+    used = getattr(ops, "kernels_used", None)
+    return "unknown" if used is None else str(used())
+
+
+NEUTRAL = {"half_precision": False, "windows": "decisions", "mine_every_frames": 0}
+"""Settings of older files that do not exist any more, and the value that left the algorithm as it is now."""
+UNUSED = ("mine_replace_share", "mine_top_share", "mine_from", "tensorboard", "similarity_start_value")
+"""Settings of older files that concern only logs, adaptive macros (see `NEUTRAL`) or the first update of a run."""
+PAIRS = {
+    "value_range": ("v_min", "v_max"),
+    "importance": ("importance_start", "importance_end"),
+    "epsilon": ("epsilon_start", "epsilon_end"),
+}
+"""Settings that are one pair now."""
+
+
+def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], int]) -> dict[str, Any]:
+    """The settings of an older file under their names of today."""
+    old = dict(values)
+    neutral = NEUTRAL if old.get("trace_length", 1) == 1 else NEUTRAL | {"trace_decay": 0.9}
+    for name, value in neutral.items():
+        if old.get(name, value) != value:
+            raise UserError(f"{where}: made by an older masp with {name} {old[name]}, a setting that no longer exists")
+    for name in (*NEUTRAL, *UNUSED, "trace_decay"):
+        old.pop(name, None)
+    for pair, names in PAIRS.items():
+        if all(name in old for name in names):
+            old[pair] = [old.pop(name) for name in names]
+    if not old.pop("prioritised", True):
+        old["priority_exponent"] = 0.0
+    if not old.pop("learn_similarity", True):
+        old["meta_learning_rate"] = 0.0
+    if old.pop("similarity_from", "meta") == "outcomes" and old.get("variant") == "masp":
+        old["variant"] = "outcomes"
+    if bundle := old.pop("bundle", ""):
+        old |= {"macros": bundle} | ({"similarity_start": bundle} if old.get("variant") == "masp" else {})
+    if old.get("penalty_form", "row") == "row":
+        old["penalty_form"] = "sum"
+    if full_weight := old.pop("full_weight_actions", 0):
+        old["penalty_weight"] *= min(1.0, full_weight / count_actions())
+    return old
