@@ -46,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
     config = with_flags(from_preset(args.preset, args.env), _without_out(args))
     from masp.training.sweep import sweep
 
-    with TrainProgress(f"{args.env} sweep") as progress:
-        points = sweep(config, vary, range(args.seeds), out, progress)
+    points = sweep(config, vary, range(args.seeds), out, [TrainProgress(f"{args.env} sweep")])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:
         print(json.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))

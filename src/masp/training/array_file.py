@@ -54,7 +54,7 @@ def named_arrays(state: Any) -> dict[str, np.ndarray]:
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write `arrays` and `about` (JSON values); durable once this returns, and the file it replaces stays until then."""
+    """Write `arrays` and `about` (JSON values); durable once this returns, and until then the old file stays."""
     texts = {name: json.dumps(value) for name, value in about.items()}
     header = json.dumps({"__metadata__": {**texts, "sha256": _digest(arrays, texts)}, **_layout(arrays)}).encode()
     header += b" " * (-len(header) % 8)

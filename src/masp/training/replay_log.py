@@ -101,7 +101,7 @@ class ReplayLog:
 
 
 def read_ring(folder: Path, entries: Iterable[dict[str, Any]], ring: np.ndarray, end_tick: int) -> None:
-    """Fill `ring` [T, ...] with the rows of the ticks before `end_tick`; a `UserError` unless all are there and whole."""
+    """Fill `ring` [T, ...] with the rows of the ticks before `end_tick`; a `UserError` unless all are whole."""
     capacity = len(ring)
     missing = np.zeros(capacity, bool)
     missing[np.arange(max(0, end_tick - capacity), end_tick) % capacity] = True

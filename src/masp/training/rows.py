@@ -6,15 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from masp.agent.agent import Agent
+from masp.agent.agent import Agent, Report
 from masp.environments.base import EnvInfo
 from masp.similarity import effects
 from masp.similarity.matrix import as_matrix, group_auc
 from masp.training.evaluation import Played
 
 
-def similarity_row(similarity: np.ndarray, agent: Agent) -> dict[str, Any]:
-    """What the similarity looks like, and how well it tells the true groups apart where they are known."""
+def training_row(report: Report, info: EnvInfo) -> dict[str, Any]:
+    """How the episodes since the last row went, and means over their updates; blanks where no episode ended."""
+    tally = report.tally
+    episodes, updates = int(tally.episodes), max(int(tally.updates), 1)
+    row: dict[str, Any] = {"episodes": episodes, "return": None, "success": None, "episode_steps": None}
+    if episodes:
+        row["return"] = float(tally.score) / episodes
+        row["success"] = None if info.success_above is None else int(tally.successes) / episodes
+        row["episode_steps"] = int(tally.episode_steps) / episodes
+    row["decision_steps"] = float(report.steps) / max(float(report.usage.sum()), 1.0)
+    return row | {name: float(value) / updates for name, value in tally.metrics._asdict().items()}
+
+
+def similarity_row(held: np.ndarray, agent: Agent) -> dict[str, Any]:
+    """Moments of the similarity (matrix or factors), and its AUC for the true groups where they are known."""
+    similarity = np.asarray(as_matrix(held))
     off = similarity[~np.eye(len(similarity), dtype=bool)]
     groups = true_groups(agent) if agent.config.penalised else None
     return {

@@ -16,9 +16,9 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.similarity.bundle import Bundle
 from masp.similarity.matrix import as_matrix
-from masp.training import checkpoint
+from masp.training import array_file
+from masp.training.loop import make_loop
 from masp.training.run_dir import RunDir
-from masp.training.train import make_loop
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
     kept = (option for option in config.env_options if option.partition("=")[0] not in given)
     config = replace(config, env_options=(*kept, *env_options))
     if not run.policy_file.exists():
-        raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
+        raise UserError(f"{path}: the run has no policy yet; it is written at the first evaluation")
     loop = make_loop(config, actions)
     info = loop.agent.info
-    shapes = jax.eval_shape(loop.agent.policy_template)
-    policy = checkpoint.load(run.policy_file, shapes)
+    arrays, _ = array_file.read(run.policy_file)
+    policy = array_file.fill(jax.eval_shape(loop.agent.policy_template), arrays, run.policy_file)
     return Run(
         Path(path), config, actions, run.read_metrics(), policy["params"], policy["similarity"], info.success_above
     )
