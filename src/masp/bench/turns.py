@@ -46,7 +46,7 @@ class Training:
         import jax
 
         from masp.ops.xla_threads import leave_cores_to_kernels
-        from masp.training.train import make_loop
+        from masp.training.loop import make_loop
 
         leave_cores_to_kernels(config.env)
         self._wait: Callable[[Any], Any] = jax.block_until_ready

@@ -162,4 +162,4 @@ def _digest(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
 
 def _bytes(array: np.ndarray) -> memoryview:
     """The bytes of an array, without copying it."""
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -206,7 +206,7 @@ class CompiledLoop:
 
 def without_observations(agent: AgentState) -> AgentState:
     """The state with an empty array in place of the replay's observations, which are logged instead."""
-    empty = np.zeros((agent.keys.act.shape[0], 0), agent.memory.observations.dtype)
+    empty = jnp.zeros((agent.keys.act.shape[0], 0), agent.memory.observations.dtype)
     return agent._replace(memory=agent.memory._replace(observations=empty))
 
 

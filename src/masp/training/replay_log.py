@@ -60,7 +60,7 @@ class ReplayLog:
             self._begin(first_tick)
         segment = self._open
         assert segment is not None and first_tick == segment.first_tick + segment.ticks, "rows must be consecutive"
-        data = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
         self._file.write(data)
         segment.digest.update(data)
         segment.ticks, segment.size = segment.ticks + len(rows), segment.size + len(data)

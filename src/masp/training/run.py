@@ -57,7 +57,9 @@ class Run:
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
         loop = make_loop(self.config, self.actions)
-        return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
+        return np.asarray(
+            loop.agent.learner.values(self.params, jnp.asarray(observations), jnp.asarray(self.context), None)
+        )
 
 
 def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:

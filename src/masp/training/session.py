@@ -62,7 +62,8 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self._loop.close()
         self._writer.close()
-        for part in [*self._metrics, *self._logs, *self._runs, *self._callbacks]:
+        closing: list[Any] = [*self._metrics, *self._logs, *self._runs, *self._callbacks]
+        for part in closing:
             part.close()
 
     def run(self) -> list[dict[str, Any]]:
@@ -246,7 +247,7 @@ class Session:
         for i, (run, state) in enumerate(zip(self._runs, self._loop.checkpoints(self._state), strict=True)):
             arrays = {name: array.copy() for name, array in array_file.named_arrays(state).items()}
             about = {
-                "frames": int(frames[i]),
+                **about_policy(self._configs[i], self._agent.info, self._actions[i], int(frames[i])),
                 "row_frames": self._metrics[i].last_frames,
                 "row_usage": self._row_usage[i].tolist(),
                 "seconds": self._seconds(),
