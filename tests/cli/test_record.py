@@ -16,7 +16,7 @@ from masp.agent.agent import Agent
 from masp.cli.main import main
 from masp.config import TrainConfig, replace
 from masp.environments import make_env
-from masp.environments.gym_vector import episode_seed
+from masp.environments.base import episode_seed
 from masp.macros.actions import ActionSet
 from masp.macros.recording import RecordingHeader, read_header, read_recording
 from masp.training import checkpoint

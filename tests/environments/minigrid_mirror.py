@@ -1,4 +1,4 @@
-"""A game of envpool's MiniGrid rebuilt in the `minigrid` package, so that both can be played side by side."""
+"""Rebuilds an episode of envpool's MiniGrid in the `minigrid` package, so that both can be compared."""
 
 from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
 from minigrid.core.grid import Grid
@@ -6,34 +6,34 @@ from minigrid.core.world_object import WorldObj
 
 
 def mirror(env, state):
-    """Put `env` (of the package, wrapped or not) where `state` (of envpool's `debug_states`) says that game is."""
+    """Set `env`, of the package, to `state`, one of envpool's `debug_states`."""
     task = env.unwrapped
-    grey = getattr(task, "box_color", None)  # of ObstructedMaze; envpool's own are blue
+    box_colour = getattr(task, "box_color", None)  # of ObstructedMaze; envpool has blue boxes
     task.grid = Grid(state.width, state.height)
     cells = [tuple(state.grid[i : i + 3]) for i in range(0, len(state.grid), 3)]
     contents = [tuple(state.grid_contains[i : i + 3]) for i in range(0, len(state.grid), 3)]
     for i, (cell, content) in enumerate(zip(cells, contents, strict=True)):
         thing = WorldObj.decode(*cell)
         if thing is not None and thing.type == "box":
-            thing.contains, thing.color = WorldObj.decode(*content), grey or thing.color
+            thing.contains, thing.color = WorldObj.decode(*content), box_colour or thing.color
         task.grid.set(*divmod(i, state.height), thing)
     task.agent_pos, task.agent_dir, task.carrying = tuple(state.agent_pos), state.agent_dir, None
     task.mission, task.step_count = state.mission, 0
-    _aim(task, state)
+    _set_mission(task, state)
 
 
 def things(task, kind, colour=None):
-    """Every object of a kind, and where it stands."""
+    """All objects of a kind, with their positions."""
     grid = task.grid
     cells = [(x, y) for x in range(grid.width) for y in range(grid.height)]
-    found = [(grid.get(*cell), cell) for cell in cells]
-    return [(t, cell) for t, cell in found if t is not None and t.type == kind and colour in (None, t.color)]
+    objects = [(grid.get(*cell), cell) for cell in cells]
+    return [(t, cell) for t, cell in objects if t is not None and t.type == kind and colour in (None, t.color)]
 
 
-def _aim(task, state):
-    """What the package remembers of the mission apart from its text."""
+def _set_mission(task, state):
+    """Set the attributes of the package's task that define its mission."""
     words = state.mission.replace(",", "").split()
-    if hasattr(task, "obj"):  # pick up the ... box or ball
+    if hasattr(task, "obj"):  # the mission is to pick up a box or a ball
         ((task.obj, _),) = things(task, words[-1], words[-2])
     if hasattr(task, "door"):  # Unlock
         ((task.door, _),) = things(task, "door")

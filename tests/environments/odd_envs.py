@@ -1,4 +1,4 @@
-"""Environments for tests of processes that hold them; these find them here by name."""
+"""Environments for tests of `ProcessVector`; the processes import them from this module."""
 
 import itertools
 import os
@@ -13,18 +13,18 @@ from tape_env import TapeEnv
 
 class Unmakeable(TapeEnv):
     def __init__(self):
-        raise UserError("this one needs a coin")
+        raise UserError("this environment cannot be made")
 
 
 class Failing(TapeEnv):
-    """Action 0 is harmless, 1 raises, 2 kills the process, 3 takes for ever."""
+    """Action 0 is harmless, 1 raises, 2 kills the process, 3 never returns."""
 
     def __init__(self):
         super().__init__([0.0] * 50, num_actions=4)
 
     def step(self, action):
         if action == 1:
-            raise RuntimeError("the tape is torn")
+            raise RuntimeError("this action fails")
         if action == 2:
             os._exit(7)
         if action == 3:
@@ -36,14 +36,14 @@ _OBSERVATIONS = itertools.count()
 
 
 class Drifting(TapeEnv):
-    """Observes something else each time, whatever the seed."""
+    """Has another observation each time, whatever the seed."""
 
     def _observe(self, action):
         return np.array([self._steps, action, next(_OBSERVATIONS)], np.float32)
 
 
-class Drawing(TapeEnv):
-    """Draws the number that only this episode has."""
+class Rendering(TapeEnv):
+    """Renders the number that identifies the episode."""
 
     render_mode = "rgb_array"
 
@@ -52,7 +52,7 @@ class Drawing(TapeEnv):
 
 
 class Composite(gymnasium.Env):
-    """Observations that must be flattened."""
+    """Has observations that must be flattened."""
 
     observation_space = gymnasium.spaces.Dict(
         {"a": gymnasium.spaces.Discrete(3), "b": gymnasium.spaces.Box(0, 1, (2,))}

@@ -1,8 +1,8 @@
-"""A cartridge for the Genesis, written here by hand, that stands in for the ROM of Street Fighter II.
+"""A hand-written Genesis cartridge that replaces the ROM of Street Fighter II in tests.
 
-stable-retro brings the real integration of the game and the real state in which its episodes begin: memory, picture
-and all. What is missing is the program. In its place comes one that writes down, in every frame, what the console reads
-from a pad with six buttons, and leaves the rest of the memory alone.
+stable-retro ships the real integration of the game and the real start state, with memory and picture; only the program
+is missing. The replacement logs in each frame the buttons that the console reads from a six-button pad, and leaves the
+rest of the memory unchanged.
 """
 
 import gzip
@@ -23,7 +23,7 @@ LINES = (
 
 
 def cartridge():
-    """The ROM: vectors, header, the program of the vertical interrupt, and nothing but endless loops behind it."""
+    """The ROM: vectors, header, the program of the vertical interrupt, then endless loops."""
     start, end, size = 0x200, 0x300, 0x300000
     vectors = [0xFFFE00] + [end] * 63
     vectors[30] = start
@@ -34,9 +34,9 @@ def cartridge():
 
 
 def _program():
-    """Machine code of the 68000: read the pad as a game for six buttons does, append three bytes to the log."""
+    """Machine code of the 68000: read a six-button pad and append three bytes to the log."""
 
-    def select(level):  # move.b #level, DATA, and time for the pad to answer
+    def select(level):  # move.b #level, DATA, then wait for the pad
         return _words(0x13FC, level, *_long(DATA), *[0x4E71] * 4)
 
     def read(register):  # move.b DATA, d
@@ -60,29 +60,31 @@ def _long(address):
 
 
 def insert_cartridge(folder):
-    """A folder of integrations with the stand-in, and a state `Swapped.Level1.RyuVsGuile` with the fighters swapped."""
+    """Integrations with the cartridge, and a state `Swapped.Level1.RyuVsGuile` with the fighters swapped."""
     game = Path(folder, GAME)
     game.mkdir(parents=True)
     (game / "rom.md").write_bytes(cartridge())
     state = bytearray(gzip.decompress(find_game(GAME).file("Champion.Level1.RyuVsGuile.state").read_bytes()))
-    ours, theirs = (16 + 0x8006, 16 + 0x8286)  # a head of 16 bytes, then the memory from 0xFF0000 on
-    state[ours : ours + 2], state[theirs : theirs + 2] = state[theirs : theirs + 2], state[ours : ours + 2]
+    x, enemy_x = (16 + 0x8006, 16 + 0x8286)  # a header of 16 bytes, then the memory from 0xFF0000 on
+    state[x : x + 2], state[enemy_x : enemy_x + 2] = state[enemy_x : enemy_x + 2], state[x : x + 2]
     (game / "Swapped.Level1.RyuVsGuile.state").write_bytes(gzip.compress(state, 1))
     return str(folder)
 
 
 def frames_logged(retro):
-    """How many frames the console has seen since its memory was loaded."""
+    """Number of frames since the memory was loaded."""
     return _peek(retro, COUNT, ">u2") // 3
 
 
 def read_log(retro, since):
-    """What the console saw held in every frame from `since` on: sets of buttons."""
+    """Sets of buttons that the console read in each frame from `since` on."""
     frames = []
     for frame in range(since, frames_logged(retro)):
         bytes_read = [_peek(retro, LOG + 3 * frame + i, "|u1") for i in range(3)]
-        held = (line[bit] for line, byte in zip(LINES, bytes_read, strict=True) for bit in line if not byte >> bit & 1)
-        frames.append(frozenset(held))
+        buttons = (
+            line[bit] for line, byte in zip(LINES, bytes_read, strict=True) for bit in line if not byte >> bit & 1
+        )
+        frames.append(frozenset(buttons))
     return frames
 
 

@@ -1,4 +1,4 @@
-"""Atari is the emulator's own game, seen and ended as the paper's table says."""
+"""Atari equals Gymnasium's preprocessing of the emulator, with the settings of the paper's table."""
 
 import gymnasium
 import jax
@@ -9,7 +9,7 @@ from vectors import assert_equal, play, stack
 
 from masp.agent.acting import Actor
 from masp.environments import make_env
-from masp.environments.gym_vector import episode_seed
+from masp.environments.base import episode_seed
 from masp.errors import UserError
 from masp.macros.actions import ALE_ACTIONS, ActionSet
 from masp.macros.wrapper import MacroActionEnv
@@ -21,8 +21,8 @@ atari = pytest.importorskip("masp.environments.atari")
 FIRE = ALE_ACTIONS.index("FIRE")
 
 
-def plain(game="Breakout", **changes):
-    """A game without chance: no sticky actions, no no-ops, unless `changes` say so."""
+def deterministic(game="Breakout", **changes):
+    """A game without sticky actions and no-ops, except for `changes`."""
     return atari.AtariGame(game, atari.AtariSettings(**{"sticky": 0.0, "noops": 0, **changes}))
 
 
@@ -33,14 +33,14 @@ def gymnasium_game(game, noops):
     return gymnasium.wrappers.AtariPreprocessing(env, noop_max=noops, grayscale_newaxis=True)
 
 
-class Spy:
-    """An emulator that remembers what was played."""
+class RecordingEmulator:
+    """An emulator that records the actions it plays."""
 
     def __init__(self, ale):
-        self._ale, self.played = ale, []
+        self._ale, self.actions = ale, []
 
     def act(self, action):
-        self.played.append(action)
+        self.actions.append(action)
         return self._ale.act(action)
 
     def __getattr__(self, name):
@@ -50,28 +50,28 @@ class Spy:
 @pytest.mark.parametrize("noops", [0, 1])
 @pytest.mark.parametrize("game", ["Breakout", "Pong", "SpaceInvaders", "MsPacman", "Qbert", "Seaquest", "Freeway"])
 def test_equals_gymnasium_frame_by_frame(game, noops):
-    ours, theirs = plain(game, noops=noops), gymnasium_game(game, noops)
+    ours, theirs = deterministic(game, noops=noops), gymnasium_game(game, noops)
     observation, expected = ours.reset(seed=0)[0], theirs.reset(seed=0)[0]
     rng = np.random.default_rng(1)
-    seen, paid = set(), 0.0
+    images, total_reward = set(), 0.0
     for _ in range(150):
         np.testing.assert_array_equal(observation, expected)
-        seen.add(observation.tobytes())
+        images.add(observation.tobytes())
         action = int(rng.integers(18))
         observation, reward, terminated, truncated, info = ours.step(action)
         expected, *ends, their_info = theirs.step(action)
         assert (reward, terminated, truncated) == tuple(ends)
         assert info["lives"] == their_info["lives"]
-        paid += reward
-        if terminated:  # Gymnasium repeats the frame before here
+        total_reward += reward
+        if terminated:  # Gymnasium shows the previous frame here
             break
-    assert len(seen) > 50
-    assert paid != 0 or game in ("Freeway", "Seaquest")
+    assert len(images) > 50
+    assert total_reward != 0 or game in ("Freeway", "Seaquest")
 
 
-def test_the_two_newest_frames_are_pooled():
-    """Space Invaders draws its shots in every other frame: both are seen, as neither is brighter in the other."""
-    game = plain("SpaceInvaders", repeat=2)
+def test_the_last_two_frames_are_kept_for_pooling():
+    """Space Invaders draws its shots in every other frame, so its frames differ."""
+    game = deterministic("SpaceInvaders", repeat=2)
     game.reset(seed=0)
     differed = False
     for action in [FIRE] * 30:
@@ -80,15 +80,15 @@ def test_the_two_newest_frames_are_pooled():
         differed = differed or not np.array_equal(newest, before)
         np.testing.assert_array_equal(newest, game._ale.getScreenGrayscale())
     assert differed
-    single = plain("SpaceInvaders", repeat=1)
+    single = deterministic("SpaceInvaders", repeat=1)
     single.reset(seed=0)
     single.step(FIRE)
     assert not single._screens[1].any()
 
 
-def test_lives_end_returns_and_one_reset_ends_the_game():
+def test_lost_lives_end_the_return_but_not_the_episode():
     vector = make_env("Breakout", ["sticky=0", "noops=0"])
-    env = plain()
+    env = deterministic()
     first, lives = env.reset(seed=0)[0], [5]
     np.testing.assert_array_equal(vector.reset(0)[0], first)
     actor = Actor(jnp.arange(18)[:, None], jnp.ones(18, jnp.int32), 0.99, n_step=1, stack=1, clip_rewards=True)
@@ -119,7 +119,7 @@ def test_lives_end_returns_and_one_reset_ends_the_game():
     assert vector.snapshot()["episode"] == [1]
 
 
-def test_lost_lives_can_be_left_out():
+def test_life_loss_can_be_switched_off():
     _, _, steps = play(make_env("Breakout", ["life_loss=false"]), 200)
     _, _, with_lives = play(make_env("Breakout"), 200)
     np.testing.assert_array_equal(steps.observation, with_lives.observation)
@@ -127,11 +127,11 @@ def test_lost_lives_can_be_left_out():
     assert not steps.life_lost.any()
 
 
-def test_frames_are_counted_by_the_emulator():
+def test_frames_per_step_and_limit_match_the_emulators_frame_count():
     for repeat, limit in ((4, 40), (3, 40), (1, 10)):
         vector = make_env("Pong", [f"repeat={repeat}", f"max_frames={limit}"])
         assert (vector.info.frames_per_step, vector.info.max_episode_steps) == (repeat, -(-limit // repeat))
-        game = plain("Pong", repeat=repeat)
+        game = deterministic("Pong", repeat=repeat)
         game.reset(seed=0)
         begin = game._ale.getEpisodeFrameNumber()
         for _ in range(7):
@@ -142,33 +142,33 @@ def test_frames_are_counted_by_the_emulator():
         assert not steps.terminated.any()
 
 
-def test_a_cut_episode_shows_where_it_was_cut():
-    game, cut = plain("Pong"), plain("Pong", max_frames=40)
+def test_a_truncated_episode_has_its_real_final_observation():
+    game, limited = deterministic("Pong"), deterministic("Pong", max_frames=40)
     game.reset(seed=0)
-    cut.reset(seed=0)
+    limited.reset(seed=0)
     for t in range(10):
         expected, *_ = game.step(t)
-        observation, _, terminated, truncated, _ = cut.step(t)
+        observation, _, terminated, truncated, _ = limited.step(t)
         np.testing.assert_array_equal(observation, expected)
         assert (terminated, truncated) == (False, t == 9)
 
 
-def test_a_game_lost_in_its_last_allowed_step_was_not_cut():
-    game = plain()
+def test_a_termination_in_the_last_allowed_step_is_no_truncation():
+    game = deterministic()
     game.reset(seed=0)
     length = 1
     while not game.step(FIRE)[2]:
         length += 1
     for limit, expected in ((length, (True, False)), (length - 1, (False, True))):
-        game = plain(max_frames=4 * limit)
+        game = deterministic(max_frames=4 * limit)
         game.reset(seed=0)
         for _ in range(limit):
             _, _, *ends, _ = game.step(FIRE)
         assert tuple(ends) == expected
 
 
-def test_an_episode_begins_with_1_to_30_noops():
-    without, game = plain(), plain(noops=30)
+def test_an_episode_starts_with_1_to_30_noops():
+    without, game = deterministic(), deterministic(noops=30)
     without.reset(seed=0)
     begin = without._ale.getEpisodeFrameNumber()
     counts = []
@@ -182,25 +182,25 @@ def test_an_episode_begins_with_1_to_30_noops():
 def test_actions_stick_frame_by_frame():
     game = atari.AtariGame("Pong", atari.AtariSettings(sticky=0.25, noops=0))
     game.reset(seed=3)
-    game._ale = Spy(game._ale)
-    wanted = np.arange(3000) % 2 + 2
-    for action in wanted:
+    game._ale = RecordingEmulator(game._ale)
+    chosen = np.arange(3000) % 2 + 2
+    for action in chosen:
         game.step(int(action))
-    late = np.reshape(game._ale.played, (-1, 4)) != wanted[:, None]
-    # An action sets in at each frame with chance 0.75 and then stays.
-    np.testing.assert_allclose(late.mean(axis=0), 0.25 ** np.arange(1, 5), atol=0.025)
-    assert not (~late[:, :-1] & late[:, 1:]).any()
-    calm = plain("Pong")
-    calm.reset(seed=3)
-    calm._ale = Spy(calm._ale)
-    for action in wanted[:20]:
-        calm.step(int(action))
-    np.testing.assert_array_equal(np.reshape(calm._ale.played, (-1, 4)), np.tile(wanted[:20, None], 4))
+    repeated = np.reshape(game._ale.actions, (-1, 4)) != chosen[:, None]
+    # A new action starts at each frame with probability 0.75 and then stays.
+    np.testing.assert_allclose(repeated.mean(axis=0), 0.25 ** np.arange(1, 5), atol=0.025)
+    assert not (~repeated[:, :-1] & repeated[:, 1:]).any()
+    without = deterministic("Pong")
+    without.reset(seed=3)
+    without._ale = RecordingEmulator(without._ale)
+    for action in chosen[:20]:
+        without.step(int(action))
+    np.testing.assert_array_equal(np.reshape(without._ale.actions, (-1, 4)), np.tile(chosen[:20, None], 4))
 
 
 @pytest.mark.parametrize("game", ["Breakout", "Qbert", "KungFuMaster", "Solaris"])
 def test_resumed_equals_uninterrupted(game, tmp_path):
-    """Also where the emulator's own saved state does not bring back all (Qbert), or its reset leaves traces."""
+    """Also if the emulator's saved state is incomplete (Qbert), or its reset leaves traces of the last episode."""
     options = ["max_frames=160"]
     vector = make_env(game, options, 2)
     rng = np.random.default_rng(0)
@@ -222,21 +222,21 @@ MACROS = ActionSet(18, [tuple(range(n, 2 * n)) for n in range(1, 9)], ALE_ACTION
 
 def test_macros_of_every_length_play_their_actions():
     env = MacroActionEnv(atari.AtariGame("Breakout"), MACROS)
-    spied = env.unwrapped
+    game = env.unwrapped
     env.reset(seed=1)
-    same = atari.AtariGame("Breakout")
-    same.reset(seed=1)
-    spied._ale, same._ale = Spy(spied._ale), Spy(same._ale)
+    reference = atari.AtariGame("Breakout")
+    reference.reset(seed=1)
+    game._ale, reference._ale = RecordingEmulator(game._ale), RecordingEmulator(reference._ale)
     for action in range(18, 26):
         observation, reward, *_, info = env.step(action)
         expected, discounted = None, 0.0
         for i, primitive in enumerate(MACROS.sequences()[action]):
-            expected, paid, *_ = same.step(primitive)
-            discounted += 0.99**i * paid
+            expected, step_reward, *_ = reference.step(primitive)
+            discounted += 0.99**i * step_reward
         np.testing.assert_array_equal(observation, expected)
         assert reward == pytest.approx(discounted)
         assert info["steps"] == len(MACROS.sequences()[action]) == action - 17
-    assert spied._ale.played == same._ale.played
+    assert game._ale.actions == reference._ale.actions
 
 
 def test_macros_in_a_vector_play_their_actions():
@@ -246,7 +246,7 @@ def test_macros_in_a_vector_play_their_actions():
     observation = vector.reset(2)
     state = actor.init(jnp.asarray(observation))
     games = [atari.AtariGame("Breakout", atari.AtariSettings(max_frames=120)) for _ in range(2)]
-    # Environment i takes the macros in turn, from another one each; what it should play is written out here.
+    # Each environment plays the macros in turn; the queues hold the primitives that it must play next.
     queues, episode = [[], []], [0, 0]
     turn = [18, 22]
     for i in range(2):
@@ -266,10 +266,10 @@ def test_macros_in_a_vector_play_their_actions():
                 if not queues[i]:
                     queues[i] = list(MACROS.sequences()[turn[i]])
                     turn[i] = 18 + (turn[i] - 17) % 8
-                expected, _, over, cut, info = games[i].step(queues[i].pop(0))
-                resetting[i] = over or cut
-                if over or cut or info["life_lost"]:
-                    queues[i] = []  # a macro ends with the episode, and with the life
+                expected, _, terminated, truncated, info = games[i].step(queues[i].pop(0))
+                resetting[i] = terminated or truncated
+                if terminated or truncated or info["life_lost"]:
+                    queues[i] = []  # the end of the episode or of a life cuts a macro short
             np.testing.assert_array_equal(step.observation[i], expected)
     assert min(episode) >= 2
 
@@ -288,7 +288,7 @@ def test_description():
     assert (info.env_id, info.observation_shape, info.observation_kind) == ("MsPacman", (84, 84, 1), "image")
     assert (info.frames_per_step, info.max_episode_steps, info.success_above) == (4, 27_000, None)
     assert info.actions.primitive_names == ALE_ACTIONS
-    # Without recordings: every action but NOOP, twice and four times.
+    # The default macros: each action except NOOP, twice and four times.
     assert len(info.actions.macros) == 34
     assert {len(set(sequence)) for sequence in info.actions.sequences()} == {1}
     small = make_env("Pong", ["full_actions=false", "size=42"]).info
@@ -297,17 +297,17 @@ def test_description():
 
 
 def test_minimal_actions_are_the_named_ones():
-    few, all_ = plain("Pong", full_actions=False), plain("Pong")
-    few.reset(seed=0)
-    all_.reset(seed=0)
-    for i, name in enumerate(few.get_action_meanings()):
+    minimal, full = deterministic("Pong", full_actions=False), deterministic("Pong")
+    minimal.reset(seed=0)
+    full.reset(seed=0)
+    for i, name in enumerate(minimal.get_action_meanings()):
         for _ in range(4):
-            one, other = few.step(i)[0], all_.step(ALE_ACTIONS.index(name))[0]
+            one, other = minimal.step(i)[0], full.step(ALE_ACTIONS.index(name))[0]
         np.testing.assert_array_equal(one, other)
 
 
-def test_the_screen_in_colour():
-    game = plain()
+def test_render_returns_the_screen_in_colour():
+    game = deterministic()
     game.reset(seed=0)
     assert game.render().shape == (210, 160, 3)
 
@@ -328,7 +328,7 @@ def test_the_screen_in_colour():
         ("Breakout", ["backend=stella"], "Breakout: backend must be ale or envpool, got 'stella'"),
     ],
 )
-def test_mistakes_are_named(env_id, options, message):
+def test_invalid_games_and_options_are_named(env_id, options, message):
     with pytest.raises(UserError, match=message):
         make_env(env_id, options)
 
@@ -346,14 +346,14 @@ def test_a_missing_package_is_named_with_its_extra(missing, monkeypatch, capsys)
     assert error.endswith(f"Breakout needs the package {missing}: pip install 'masp-rl[atari]'")
 
 
-def test_an_action_that_means_nothing_is_none():
-    """Skiing has no button: the emulator offers 9 actions, we all 18."""
-    played, none = plain("Skiing"), plain("Skiing")
-    assert played.action_space.n == 18
-    played.reset(seed=0)
-    none.reset(seed=0)
+def test_an_action_that_the_game_does_not_have_is_noop():
+    """Skiing has no button: the emulator has 9 actions, the environment 18."""
+    with_button, noop = deterministic("Skiing"), deterministic("Skiing")
+    assert with_button.action_space.n == 18
+    with_button.reset(seed=0)
+    noop.reset(seed=0)
     for _ in range(60):
-        np.testing.assert_array_equal(played.step(FIRE)[0], none.step(0)[0])
+        np.testing.assert_array_equal(with_button.step(FIRE)[0], noop.step(0)[0])
     for _ in range(20):
-        turned, straight = played.step(ALE_ACTIONS.index("RIGHT"))[0], none.step(0)[0]
+        turned, straight = with_button.step(ALE_ACTIONS.index("RIGHT"))[0], noop.step(0)[0]
     assert not np.array_equal(turned, straight)

@@ -1,4 +1,4 @@
-"""MinAtar is the original package's game, step by step."""
+"""MinAtar in JAX equals the original package, step by step."""
 
 import importlib
 from functools import partial
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from vectors import make_vector, play
 
 from masp.environments import is_jax, make_env
 from masp.environments.minatar import ACTION_NAMES, FREEWAY_STEPS
@@ -31,9 +32,9 @@ STARTS = {
         pos=(0, 10), enemy_move_interval=(5, 9), alien_move_timer=(0, 6), alien_shot_timer=(0, 4)
     ),
 }  # fmt: skip
-"""Episodes begin somewhere in these ranges (high excluded), so that few steps see what else takes a good player."""
+"""Ranges (high excluded) of random first states, so that few steps reach what otherwise needs a good player."""
 MAPS = {"breakout": ("brick_map", slice(1, 4)), "space_invaders": ("alien_map", slice(0, 4))}
-"""Boards of which an episode keeps a few cells only, so that some are cleared."""
+"""Boards of which an episode keeps only a few cells, so that some are cleared."""
 
 
 def start(game, key):
@@ -53,11 +54,11 @@ def start(game, key):
 
 
 MEANS = {"asterix": (1 / 2, 1 / 3), "seaquest": (1 / 2, 1 / 3, 4.5, 1 / 2, 4.5), "freeway": (3.0, 0.0)}
-"""Of what the original draws: sides, gold or submarine, rows 1 to 8; speeds 1 to 5 and directions."""
+"""Means of the original's random draws: sides, gold or submarine, rows 1 to 8; speeds 1 to 5 and directions."""
 
 
 def draws(game, state, key):
-    """What pgx draws from the key of a step, in the order in which the original asks for it."""
+    """The random draws of pgx from the key of a step, in the order in which the original needs them."""
     if game == "asterix":
         _, side, gold, slot = jax.random.split(key, 4)
         free = state._entities[:, 0] == 99
@@ -85,15 +86,15 @@ def draws(game, state, key):
 
 
 class Script:
-    """Stands for NumPy's generator in the original: gives what pgx drew."""
+    """Replaces NumPy's generator in the original and returns the draws of pgx."""
 
-    def __init__(self, game, env, drawn):
+    def __init__(self, game, env, samples):
         self._game, self._env = game, env
         if game == "seaquest":
-            enemy, diver = drawn[:3], drawn[3:]
+            enemy, diver = samples[:3], samples[3:]
             self._queue = [*(enemy if env.e_spawn_timer == 0 else ()), *(diver if env.d_spawn_timer == 0 else ())]
         else:
-            self._queue = list(drawn)
+            self._queue = list(samples)
 
     def rand(self, *_):
         value = self._queue.pop(0)
@@ -107,8 +108,8 @@ class Script:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def play(game, env, key):
-    """Random steps, episode after episode, each from a random start: all that was seen, drawn and started from."""
+def play_random_starts(game, env, key):
+    """Random steps in episodes with random first states: observations, draws and first states."""
 
     def begin(key):
         key_reset, key_start = jax.random.split(key)
@@ -118,12 +119,12 @@ def play(game, env, key):
     def tick(state, key):
         key_action, key_step, key_start = jax.random.split(key, 3)
         action = jax.random.randint(key_action, (), 0, 6)
-        drawn = draws(game, state, key_step)
+        samples = draws(game, state, key_step)
         after, observation, reward, over, _ = env.step(state, action, key_step)
         fresh, fields = begin(key_start)
         following = jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, after)
         cars = fresh._cars if game == "freeway" else ()
-        return following, (action, drawn, observation, reward, over, fields, cars)
+        return following, (action, samples, observation, reward, over, fields, cars)
 
     fresh, fields = begin(key)
     cars = fresh._cars if game == "freeway" else ()
@@ -131,7 +132,7 @@ def play(game, env, key):
 
 
 def put(env, fields, cars):
-    """Begin an episode of the original with these fields."""
+    """Start an episode of the original with these fields."""
     env.reset()
     for name, value in fields.items():
         setattr(env, name, value.astype(float) if value.ndim else value.item())
@@ -139,38 +140,38 @@ def put(env, fields, cars):
         env.cars = cars.tolist()
 
 
-def shoots_while_hit(env):
-    """Before a step of Seaquest: enemy submarines that move and shoot in it."""
+def shooting_submarines(env):
+    """Enemy submarines that move and shoot in the next step of Seaquest."""
     return [sub for sub in env.e_subs if sub[3] == 0 and sub[4] == 0]
 
 
 @pytest.mark.parametrize("game", GAMES)
 def test_equals_the_original_step_by_step(game):
     env = make_env(f"minatar-{game}", ["sticky=0"])
-    (fields, cars), played = jax.tree.map(np.asarray, play(game, env, jax.random.PRNGKey(1)))
+    (fields, cars), ticks = jax.tree.map(np.asarray, play_random_starts(game, env, jax.random.PRNGKey(1)))
     env = importlib.import_module(f"{original.__name__}.{game}").Env()
     put(env, fields, cars)
-    episodes, paid, compared, lost = 0, 0.0, 0, False
+    episodes, total_reward, compared, diverged = 0, 0.0, 0, False
     for t in range(STEPS):
-        action, drawn, observation, reward, over, fields, cars = jax.tree.map(lambda part: part[t], played)
-        if not lost:
-            env.random = Script(game, env, drawn)
-            moving = shoots_while_hit(env) if game == "seaquest" else []
+        action, samples, observation, reward, over, fields, cars = jax.tree.map(lambda part: part[t], ticks)
+        if not diverged:
+            env.random = Script(game, env, samples)
+            shooting = shooting_submarines(env) if game == "seaquest" else []
             expected_reward, expected_over = env.act(int(action))
-            # The one known difference: that submarine shoots in the original. The rest of the episode is another one.
-            lost = any(sub not in env.e_subs and 0 <= sub[0] <= 9 for sub in moving)
-        if not lost:
+            # The known difference: this submarine shoots in the original, so the rest of the episode differs.
+            diverged = any(sub not in env.e_subs and 0 <= sub[0] <= 9 for sub in shooting)
+        if not diverged:
             np.testing.assert_array_equal(observation, env.state(), err_msg=f"step {t}")
             assert (reward, over) == (expected_reward, expected_over), f"step {t}"
-            compared, paid = compared + 1, paid + reward
+            compared, total_reward = compared + 1, total_reward + reward
         if over:
-            episodes, lost = episodes + 1, False
+            episodes, diverged = episodes + 1, False
             env.random = np.random
             put(env, fields, cars)
-    for drawn, mean in zip(played[1], MEANS.get(game, ()), strict=False):
-        assert abs(drawn.mean() - mean) < 4 * drawn.std() / drawn.size**0.5
+    for samples, mean in zip(ticks[1], MEANS.get(game, ()), strict=False):
+        assert abs(samples.mean() - mean) < 4 * samples.std() / samples.size**0.5
     assert compared > 0.95 * STEPS
-    assert episodes > 20 and paid > 10
+    assert episodes > 20 and total_reward > 10
 
 
 @pytest.mark.parametrize(("game", "planes"), zip(GAMES, (4, 4, 7, 10, 6), strict=True))
@@ -182,9 +183,9 @@ def test_description(game, planes):
     assert info.observation_dtype == np.dtype(bool)
     assert info.actions.primitive_names == ACTION_NAMES == ("NOOP", "LEFT", "UP", "RIGHT", "DOWN", "FIRE")
     assert info.max_episode_steps == (FREEWAY_STEPS if game == "freeway" else 10_000)
-    few = make_env(f"minatar-{game}", ["full_actions=false"]).info.actions.primitive_names
+    minimal = make_env(f"minatar-{game}", ["full_actions=false"]).info.actions.primitive_names
     expected = importlib.import_module(f"{original.__name__}.{game}").Env().minimal_action_set()
-    assert few == tuple(ACTION_NAMES[action] for action in expected)
+    assert minimal == tuple(ACTION_NAMES[action] for action in expected)
 
 
 def test_all_games_have_the_same_actions_and_macros():
@@ -215,12 +216,12 @@ def test_sticky_actions_repeat_the_last_one():
         ("colour=1", "minatar-breakout has no option 'colour'; it has sticky, full_actions, max_steps"),
     ],
 )
-def test_mistakes_are_named(option, message):
+def test_invalid_options_are_named(option, message):
     with pytest.raises(UserError, match=message):
         make_env("minatar-breakout", [option])
 
 
-def test_the_preset_is_that_of_revisiting_rainbow():
+def test_preset_has_the_settings_of_revisiting_rainbow():
     config = from_preset("auto", "minatar-seaquest")
     agent = config.agent
     assert (agent.learning_rate, agent.adam_eps, agent.batch_size) == (0.0001, 0.0003125, 32)
@@ -230,3 +231,12 @@ def test_the_preset_is_that_of_revisiting_rainbow():
     assert (agent.epsilon_start, agent.epsilon_end, agent.epsilon_decay_steps) == (1.0, 0.01, 250_000)
     assert (agent.prioritised, agent.double, agent.dueling, agent.noisy) == (True, False, False, False)
     assert (agent.stack, config.frames, config.eval_epsilon) == (1, 10_000_000, 0.001)
+
+
+def test_final_observation_shows_the_lost_ball():
+    _, _, steps = play(make_vector("minatar-breakout", 4), 200)
+    assert steps.terminated.any() and steps.truncated.any()
+    ball, bottom = 1, 9
+    np.testing.assert_array_equal(steps.observation[:, :, bottom, :, ball].any(axis=-1), steps.terminated)
+    after_end = steps.observation[1:][(steps.terminated | steps.truncated)[:-1]]
+    assert after_end[:, 3, (0, 9), ball].any(axis=-1).all()  # the ball starts on one of two cells

@@ -1,23 +1,29 @@
-"""MiniGrid is the package's own game, with the direction and the words of the mission as planes."""
+"""MiniGrid equals the package step by step, and has the macros and settings of the paper."""
 
 import sys
-import warnings
-from itertools import product
 
 import gymnasium
 import numpy as np
 import pytest
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
 from minigrid.core.world_object import Key
+from minigrid_solver import solve
 from vectors import play
 
 from masp.agent.networks import MINIGRID_CARDINALITIES
+from masp.cli.main import main
+from masp.config import to_flat
 from masp.environments import make_env
-from masp.environments.gym_vector import episode_seed
-from masp.environments.minigrid import ACTION_NAMES, MACROS, CellsWithDirection
-from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES, UNKNOWN_WORD, VOCABULARY, mission_plane
+from masp.environments.base import episode_seed
+from masp.environments.gymnasium_env import maker
+from masp.environments.minigrid import ACTION_NAMES, FORWARD, LEFT, MACROS, RIGHT, CellsWithDirection, full_id
+from masp.environments.minigrid_mission import mission_plane
 from masp.environments.registry import stated_options
 from masp.errors import UserError
+from masp.macros.actions import ActionSet
+from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
+from masp.presets import SWEEPS, from_preset
+from masp.training.train import resolve_actions
 
 
 @pytest.mark.parametrize("name", ["DoorKey-5x5", "FourRooms", "LockedRoom", "ObstructedMaze-Full", "KeyCorridorS3R1"])
@@ -26,26 +32,26 @@ def test_equals_the_package_step_by_step(name):
     first, actions, steps = play(vector, 100, seed=2)
     for i in range(2):
         env, episode, resetting = gymnasium.make(vector.info.env_id, max_steps=40), 0, True
-        shown = [(first[i], 0.0, False, False)]
-        shown += [(steps.observation[t, i], steps.reward[t, i], steps.terminated[t, i], steps.truncated[t, i])
+        ours = [(first[i], 0.0, False, False)]
+        ours += [(steps.observation[t, i], steps.reward[t, i], steps.terminated[t, i], steps.truncated[t, i])
                   for t in range(100)]  # fmt: skip
-        for t, (observation, reward, terminated, truncated) in enumerate(shown):
+        for t, (observation, reward, terminated, truncated) in enumerate(ours):
             if resetting:
                 expected, _ = env.reset(seed=episode_seed(2, i, episode))
-                paid, over, cut = 0.0, False, False
+                expected_reward, over, limit = 0.0, False, False
                 episode += 1
             else:
-                expected, paid, over, cut, _ = env.step(actions[t - 1, i])
+                expected, expected_reward, over, limit, _ = env.step(actions[t - 1, i])
             np.testing.assert_array_equal(observation[..., :3], expected["image"])
             assert (observation[..., 3] == expected["direction"]).all()
             if vector.info.observation_kind == "minigrid-mission":
                 np.testing.assert_array_equal(observation[..., 4], mission_plane(expected["mission"], 7, 7))
-            assert (reward, terminated, truncated) == (np.float32(paid), over, cut and not over)
-            resetting = over or cut
+            assert (reward, terminated, truncated) == (np.float32(expected_reward), over, limit and not over)
+            resetting = over or limit
         assert episode >= 3
 
 
-def test_every_code_has_a_place_in_the_network():
+def test_the_network_has_an_embedding_for_every_code():
     objects, colours, states, directions = MINIGRID_CARDINALITIES
     assert max(OBJECT_TO_IDX.values()) < objects
     assert max(COLOR_TO_IDX.values()) < colours
@@ -56,12 +62,12 @@ def test_every_code_has_a_place_in_the_network():
 @pytest.mark.parametrize(
     "name", ["LavaCrossingS9N1", "Dynamic-Obstacles-6x6", "UnlockPickup", "RedBlueDoors-6x6", "Playground"]
 )
-def test_codes_in_play(name):
+def test_codes_of_random_play_are_in_range(name):
     _, _, steps = play(make_env(name, (), 4), 100)
     assert (steps.observation[..., :4] < np.array(MINIGRID_CARDINALITIES)).all()
 
 
-def test_a_carried_object_is_seen_in_the_agents_cell():
+def test_a_carried_object_is_shown_in_the_agents_cell():
     env = CellsWithDirection(gymnasium.make("MiniGrid-DoorKey-5x5-v0"))
     observation, _ = env.reset(seed=0)
     direction = env.unwrapped.agent_dir
@@ -72,51 +78,7 @@ def test_a_carried_object_is_seen_in_the_agents_cell():
     assert env.observation_space.contains(observation)
 
 
-def every_mission():
-    """Id, mission space and all texts of every task of the package."""
-    for env_id in [i for i in gymnasium.registry if i.startswith("MiniGrid-") and "WFC" not in i]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # old versions of tasks
-            space = gymnasium.make(env_id).observation_space["mission"]
-        yield env_id, space, [space.mission_func(*words) for words in product(*(space.ordered_placeholders or ()))]
-
-
-def test_every_word_of_every_mission_has_a_code():
-    """The tasks made by wave function collapse need another package; what they say is written out here."""
-    texts = {"traverse the maze to get to the goal"}
-    for _, _, missions in every_mission():
-        texts |= set(missions)
-    assert len(texts) > 600
-    planes = np.array([mission_plane(text, 7, 7) for text in texts])
-    assert (planes != UNKNOWN_WORD).all()
-    assert len({plane.tobytes() for plane in planes}) == len(texts)  # no two missions look alike
-    assert set(np.unique(planes)) == set(range(NUM_CODES)) - {UNKNOWN_WORD}  # and no code is for nothing
-
-
-def test_missions_reach_the_network_where_they_can_differ():
-    """And in ObstructedMaze, whose text has a blank for a colour but always says blue."""
-    for env_id, _, missions in every_mission():
-        told = make_env(env_id).info.observation_kind == "minigrid-mission"
-        assert told == (len(missions) > 1 or "ObstructedMaze" in env_id), env_id
-
-
-def test_a_mission_by_hand():
-    plane = mission_plane("Open the red door, then zap.", 3, 2)
-    assert plane.shape == (3, 2)
-    words = [VOCABULARY.index(word) + 2 for word in ("open", "the", "red", "door", "then")]
-    assert plane.ravel().tolist() == [*words, UNKNOWN_WORD]
-    assert mission_plane("go", 7, 7).ravel().tolist() == [VOCABULARY.index("go") + 2] + [0] * 48
-    assert len(set(VOCABULARY)) == len(VOCABULARY) == NUM_CODES - 2
-
-
-def test_a_mission_that_does_not_fit_is_refused():
-    with pytest.raises(UserError, match="has 17 words, but 3x3 cells have room for 9; choose a larger agent_view_size"):
-        make_env("LockedRoom", ["agent_view_size=3"]).reset(0)
-    with pytest.raises(UserError, match=f"room for {MOST_WORDS}; shorten it"):
-        mission_plane("go " * 25, 7, 7)
-
-
-def test_runs_write_down_who_plays():
+def test_a_run_records_its_backend():
     assert stated_options("DoorKey-5x5", ()) == ("backend=minigrid",)
     assert stated_options("DoorKey-5x5", ("size=6",)) == ("size=6", "backend=minigrid")
     assert stated_options("DoorKey-5x5", ("backend=envpool",)) == ("backend=envpool",)
@@ -125,7 +87,7 @@ def test_runs_write_down_who_plays():
         make_env("DoorKey-5x5", ["backend=jax"])
 
 
-def test_envpool_not_installed(monkeypatch):
+def test_missing_envpool_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "envpool", None)
     with pytest.raises(UserError, match=r"needs the package envpool: pip install 'masp-rl\[envpool\]'"):
         make_env("DoorKey-5x5", ["backend=envpool"])
@@ -145,9 +107,9 @@ def test_envpool_not_installed(monkeypatch):
 def test_description(name, full, limit):
     info = make_env(name).info
     assert (info.env_id, info.max_episode_steps, info.success_above) == (full, limit, 0.0)
-    told = name in ("LockedRoom", "ObstructedMaze-Full", "MiniGrid-ObstructedMaze-Full-v0")
-    seen = ((7, 7, 5), "minigrid-mission") if told else ((7, 7, 4), "minigrid")
-    assert (info.observation_shape, info.observation_kind) == seen
+    has_mission = name in ("LockedRoom", "ObstructedMaze-Full", "MiniGrid-ObstructedMaze-Full-v0")
+    expected = ((7, 7, 5), "minigrid-mission") if has_mission else ((7, 7, 4), "minigrid")
+    assert (info.observation_shape, info.observation_kind) == expected
     assert info.actions.primitive_names == ("left", "right", "forward", "pickup", "drop", "toggle", "done")
     assert len(info.actions.macros) == 8
     assert all(2 <= len(macro) <= 4 for macro in MACROS)
@@ -159,6 +121,84 @@ def test_tasks_with_fewer_actions_keep_the_macros_that_fit():
     assert len(actions.macros) == 6
 
 
-def test_the_stricter_limit_counts():
+def test_the_stricter_limit_holds():
     assert make_env("DoorKey-5x5", ["max_episode_steps=20"]).info.max_episode_steps == 20
     assert make_env("DoorKey-5x5", ["max_episode_steps=999"]).info.max_episode_steps == 250
+
+
+PAPER_TABLE = {
+    "replay_steps": 50_000,
+    "batch_size": 64,
+    "learning_rate": 1e-4,
+    "gamma": 0.99,
+    "target_period_steps": 1_000,
+    "epsilon_start": 0.2,
+    "epsilon_end": 0.01,
+    "epsilon_decay_steps": 50_000,
+    "n_step": 1,
+    "noisy": False,
+    "dueling": False,
+    "meta_learning_rate": 0.001,
+    "embedding": 8,
+    "stack": 1,
+    "frames": 500_000,
+    # from the paper's table for Atari, for settings that its table for MiniGrid lacks
+    "max_gradient_norm": 10.0,
+    "num_atoms": 51,
+    "v_min": -10.0,
+    "v_max": 10.0,
+    "priority_exponent": 0.5,
+    "importance_start": 0.4,
+    "importance_end": 1.0,
+}
+
+
+def test_paper_preset_equals_the_papers_table():
+    config = from_preset("paper-minigrid", "DoorKey-8x8")
+    flat = to_flat(config)
+    assert {name: flat[name] for name in PAPER_TABLE} == PAPER_TABLE
+    assert SWEEPS["paper-minigrid"] == {"penalty_weight": (0.05, 0.1, 0.3), "meta_learning_rate": (0.001,)}
+    assert flat["penalty_weight"] in SWEEPS["paper-minigrid"]["penalty_weight"]
+
+
+@pytest.mark.parametrize(("name", "limit"), [("DoorKey-8x8", 640), ("ObstructedMaze-Full-v1", 2_000)])
+def test_episodes_of_the_paper_preset_have_at_most_2000_steps(name, limit):
+    info = make_env(name, from_preset("paper-minigrid", name).env_options).info
+    assert (info.max_episode_steps, info.frames_per_step) == (limit, 1)
+
+
+def test_default_macros_fit_the_papers_description():
+    """Eight macros of two to four steps, among them forward-forward-turn."""
+    assert len(set(MACROS)) == 8
+    assert {len(macro) for macro in MACROS} == {2, 3, 4}
+    assert {(FORWARD, FORWARD, LEFT), (FORWARD, FORWARD, RIGHT)} <= set(MACROS)
+
+
+def record_solutions(path, name, episodes):
+    """Solve a task `episodes` times and record it."""
+    env = maker(full_id(name), {})()
+    with RecordingWriter(path, RecordingHeader(full_id(name), 7, ACTION_NAMES)) as writer:
+        for seed in range(episodes):
+            env.reset(seed=seed)
+            actions, reward = [], 0.0
+            for action in solve(env.unwrapped):
+                actions.append(action)
+                _, reward, *_ = env.step(action)
+            writer.add(RecordedEpisode(actions, float(reward), reward > 0, len(actions)))
+
+
+def test_macros_are_mined_from_solutions(tmp_path):
+    recording, out = tmp_path / "doorkey.jsonl", tmp_path / "macros.json"
+    record_solutions(recording, "DoorKey-8x8", 40)
+    lengths = "--k 8 --min-length 2 --max-length 4"
+    assert main(["mine", str(recording), *lengths.split(), "--only-successful", "--out", str(out)]) == 0
+    mined = ActionSet.load(out)
+    macros = mined.sequences()[7:]
+    assert len(set(macros)) == 8
+    assert all(2 <= len(macro) <= 4 for macro in macros)
+    assert any(ACTION_NAMES.index("pickup") in macro or ACTION_NAMES.index("toggle") in macro for macro in macros)
+    config = from_preset("minigrid", "DoorKey-8x8")
+    info = make_env("DoorKey-8x8").info
+    from_file, _ = resolve_actions(type(config)(env="DoorKey-8x8", variant="macros", macros=str(out)), info)
+    assert from_file.sequences() == mined.sequences()
+    assert from_file.primitive_names == info.actions.primitive_names

@@ -1,4 +1,4 @@
-"""envpool's MiniGrid is the game of the `minigrid` package: step by step, and in how often each layout comes."""
+"""envpool's MiniGrid equals the `minigrid` package: step by step, and in the distribution of layouts."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from vectors import assert_equal, stack
 
 from masp.environments import make_env
-from masp.environments.gym_id import maker
+from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid import CellsWithDirection, full_id
 from masp.errors import UserError
 
@@ -23,7 +23,7 @@ PAPER = ["DoorKey-8x8", "FourRooms", "LockedRoom", "ObstructedMaze-Full-v1"]
 OTHERS = ["DoorKey-5x5", "DoorKey-6x6", "DoorKey-16x16", "BlockedUnlockPickup", "Fetch-5x5-N2", "GoToDoor-5x5",
           "GoToObject-6x6-N2", "KeyCorridorS3R2", "LavaGapS5", "MemoryS7", "MultiRoom-N2-S4", "ObstructedMaze-2Dlhb",
           "Playground", "PutNear-6x6-N2", "RedBlueDoors-6x6", "SimpleCrossingS9N1", "Unlock"]  # fmt: skip
-ACTION_CHANCES = [0.15, 0.15, 0.35, 0.12, 0.05, 0.15, 0.03]
+ACTION_PROBABILITIES = [0.15, 0.15, 0.35, 0.12, 0.05, 0.15, 0.03]
 
 
 def on_envpool(name, options=(), num_envs=1):
@@ -31,18 +31,18 @@ def on_envpool(name, options=(), num_envs=1):
 
 
 class Both:
-    """A vector of envpool and, for each of its environments, one of the package that mirrors every episode."""
+    """A vector of envpool, and for each of its environments one of the package that mirrors each episode."""
 
     def __init__(self, name, options, num_envs, seed):
         self.vector = on_envpool(name, options, num_envs)
-        given = dict(option.split("=") for option in options)
-        make = maker(full_id(name), {key: int(value) for key, value in given.items()})
+        arguments = dict(option.split("=") for option in options)
+        make = maker(full_id(name), {key: int(value) for key, value in arguments.items()})
         self.envs = [CellsWithDirection(make()) for _ in range(num_envs)]
         self.ended = np.ones(num_envs, bool)
         self.check(self.vector.reset(seed), np.zeros((3, num_envs)), None)
 
     def step(self, actions):
-        """Play the same in both; raises where they differ."""
+        """Play the same actions in both; raises if they differ."""
         step = self.vector.step(np.asarray(actions))
         self.check(step.observation, (step.reward, step.terminated, step.truncated), actions)
         return step
@@ -52,11 +52,11 @@ class Both:
             if self.ended[i]:
                 env.reset(seed=0)
                 mirror(env, self.vector._pool.debug_states([i])[0])
-                seen, expected = env.observation(env.unwrapped.gen_obs()), (0.0, False, False)
+                expected_observation, expected = env.observation(env.unwrapped.gen_obs()), (0.0, False, False)
             else:
-                seen, reward, terminated, truncated, _ = env.step(actions[i])
+                expected_observation, reward, terminated, truncated, _ = env.step(actions[i])
                 expected = (np.float32(reward), terminated, truncated and not terminated)
-            np.testing.assert_array_equal(observation[i], seen)
+            np.testing.assert_array_equal(observation[i], expected_observation)
             assert tuple(part[i] for part in outcome) == expected
             self.ended[i] = expected[1] or expected[2]
 
@@ -66,7 +66,7 @@ def test_equals_the_package_step_by_step(name):
     both = Both(name, (), 2, seed=3)
     rng = np.random.default_rng(0)
     for _ in range(250):
-        both.step(rng.choice(7, size=2, p=ACTION_CHANCES))
+        both.step(rng.choice(7, size=2, p=ACTION_PROBABILITIES))
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_equals_the_package_step_by_step(name):
         ("KeyCorridorS3R1", ["room_size=4", "num_rows=2"]),
     ],
 )
-def test_options_mean_the_same(name, options):
+def test_options_have_the_same_meaning(name, options):
     both = Both(name, options, 2, seed=1)
     rng = np.random.default_rng(1)
     for _ in range(60):
-        both.step(rng.choice(7, size=2, p=ACTION_CHANCES))
+        both.step(rng.choice(7, size=2, p=ACTION_PROBABILITIES))
     assert both.vector.info == make_env(name, options).info
 
 
-def won(name, seed, options=()):
-    """Win one episode in both: how many steps it took, and the last step."""
+def solve_in_both(name, seed, options=()):
+    """Solve one episode in both: the number of steps, and the last step."""
     both = Both(name, options, 1, seed)
     for steps, action in enumerate(solve(both.envs[0].unwrapped), 1):
         step = both.step([action])
@@ -99,23 +99,23 @@ def won(name, seed, options=()):
 
 @pytest.mark.parametrize("seed", [0, 2, 3])  # with seed 1 an obstacle of another door blocks the way in the maze
 @pytest.mark.parametrize("name", PAPER)
-def test_both_pay_the_same_solution(name, seed):
-    steps, last = won(name, seed)
+def test_a_solution_has_the_same_reward(name, seed):
+    steps, last = solve_in_both(name, seed)
     limit = make_env(name).info.max_episode_steps
     assert (bool(last.terminated[0]), bool(last.truncated[0])) == (True, False)
     assert last.reward[0] == np.float32(1 - 0.9 * steps / limit)
 
 
-def test_the_last_allowed_step_can_win():
-    """envpool by itself would call it cut; and a limit of Gymnasium's does not change what a win pays."""
-    steps, _ = won("DoorKey-5x5", 0)
-    _, last = won("DoorKey-5x5", 0, [f"max_steps={steps}"])
+def test_a_success_in_the_last_allowed_step_terminates():
+    """envpool itself reports a truncation. Gymnasium's limit does not change the reward of a success."""
+    steps, _ = solve_in_both("DoorKey-5x5", 0)
+    _, last = solve_in_both("DoorKey-5x5", 0, [f"max_steps={steps}"])
     assert (bool(last.terminated[0]), bool(last.truncated[0])) == (True, False)
     assert last.reward[0] == np.float32(0.1)
-    _, last = won("DoorKey-5x5", 0, [f"max_episode_steps={steps}"])
+    _, last = solve_in_both("DoorKey-5x5", 0, [f"max_episode_steps={steps}"])
     assert last.reward[0] == np.float32(1 - 0.9 * steps / 250)
     for option in ("max_steps", "max_episode_steps"):
-        _, last = won("DoorKey-5x5", 0, [f"{option}={steps - 1}"])
+        _, last = solve_in_both("DoorKey-5x5", 0, [f"{option}={steps - 1}"])
         assert (bool(last.terminated[0]), bool(last.truncated[0])) == (False, True)
 
 
@@ -124,7 +124,7 @@ LAYOUTS = 400
 
 @cache
 def layouts_of_the_package(name):
-    """[LAYOUTS, cells + 1] one number for what each cell holds, and for where the agent stands and looks."""
+    """[LAYOUTS, cells + 1] one number for the object in each cell, and one for the agent's position and direction."""
     task = gymnasium.make(full_id(name)).unwrapped
     rows = []
     for seed in range(LAYOUTS):
@@ -149,46 +149,46 @@ def _layout(grid, agent_pos, agent_dir):
     return [*(grid @ [1, 16, 256]).ravel(), (agent_pos[0] * 100 + agent_pos[1]) * 4 + agent_dir]
 
 
-def chance_of_so_different(one, other):
-    """p-value, corrected for the number of tests, that two samples of layouts [n, parts] come from one distribution.
+def difference_p_value(one, other):
+    """Bonferroni-corrected p-value of the hypothesis that two samples of layouts [n, parts] have one distribution.
 
-    Tested is how often a part (a cell, the agent) has each value, and each pair of values of neighbouring parts.
+    The tests compare the frequencies of values of each part (a cell, the agent) and of pairs of neighbouring parts.
     """
-    chances = []
+    p_values = []
     for columns in [(i,) for i in range(one.shape[1])] + [(i, i + 1) for i in range(one.shape[1] - 1)]:
         both = np.concatenate([one[:, columns], other[:, columns]])
         kinds, values = np.unique(both, axis=0, return_inverse=True)
         counts = [np.bincount(part.ravel(), minlength=len(kinds)) for part in np.split(values, [len(one)])]
-        common = _rare_together(np.array(counts))
+        common = _with_rare_values_merged(np.array(counts))
         if common.shape[1] > 1:
-            chances.append(chi2_contingency(common, correction=False).pvalue)
-    return min(chances) * len(chances)
+            p_values.append(chi2_contingency(common, correction=False).pvalue)
+    return min(p_values) * len(p_values)
 
 
-def _rare_together(counts):
-    """[2, values] with the values that chi-squared is wrong for (expected fewer than five times) counted as one."""
+def _with_rare_values_merged(counts):
+    """[2, values] counts; values too rare for chi-squared (expected fewer than five times) are merged into one."""
     rare = counts.sum(axis=0) < 10
-    joined = np.concatenate([counts[:, ~rare], counts[:, rare].sum(axis=1, keepdims=True)], axis=1)
-    return joined[:, joined.sum(axis=0) >= 10]
+    merged = np.concatenate([counts[:, ~rare], counts[:, rare].sum(axis=1, keepdims=True)], axis=1)
+    return merged[:, merged.sum(axis=0) >= 10]
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_layouts_come_as_often_as_in_the_package(name):
-    assert chance_of_so_different(layouts_of_the_package(name), layouts_of_envpool(name)) > 0.01
+def test_layouts_have_the_distribution_of_the_package(name):
+    assert difference_p_value(layouts_of_the_package(name), layouts_of_envpool(name)) > 0.01
 
 
-def test_the_comparison_of_layouts_sees_envpools_own_maze():
-    """Without our `agent_room`, envpool starts ObstructedMaze-Full in room (2, 1) instead of (1, 1)."""
+def test_the_comparison_of_layouts_detects_another_start_room():
+    """By default, envpool starts ObstructedMaze-Full in room (2, 1) instead of (1, 1)."""
     name = "ObstructedMaze-Full-v1"
     theirs = layouts_of_envpool(name, agent_room=(2, 1))
     assert envpool.make_spec(full_id(name)).config.agent_room == (2, 1)
-    assert chance_of_so_different(layouts_of_the_package(name), theirs) < 1e-6
+    assert difference_p_value(layouts_of_the_package(name), theirs) < 1e-6
 
 
 def test_every_task_resumes_exactly():
-    """Also those whose next episode depends on how the last one ended, as Fetch."""
-    known = [i for i in envpool.list_all_envs() if i.startswith("MiniGrid-")]
-    tasks = [i for i in known if not any(part in i for part in ("WFC", *UNUSABLE))]
+    """Also tasks whose next layout depends on how the last episode ended, such as Fetch."""
+    ids = [i for i in envpool.list_all_envs() if i.startswith("MiniGrid-")]
+    tasks = [i for i in ids if not any(part in i for part in ("WFC", *UNUSABLE))]
     assert len(tasks) == 66
     rng = np.random.default_rng(0)
     for env_id in tasks:
@@ -204,7 +204,7 @@ def test_every_task_resumes_exactly():
 
 @pytest.mark.parametrize("ticks", [0, 1, 11, 12, 13, 1030])
 def test_resumed_equals_uninterrupted(ticks, tmp_path):
-    """Also in the tick before a reset, and after more ticks than there was room for at first."""
+    """Also in the tick before a reset, and after the list of actions has grown."""
     options = ["max_episode_steps=12"]
     vector = on_envpool("LockedRoom", options, 3)
     vector.reset(5)
@@ -224,7 +224,7 @@ def test_resumed_equals_uninterrupted(ticks, tmp_path):
     assert_equal(stack(resumed, later), uninterrupted)
 
 
-def test_another_game_is_not_resumed():
+def test_restoring_another_run_is_refused():
     vector = on_envpool("DoorKey-5x5", (), 2)
     vector.reset(0)
     snapshot = vector.snapshot()
@@ -234,8 +234,8 @@ def test_another_game_is_not_resumed():
         vector.restore(1, snapshot)
 
 
-def test_environments_and_runs_have_seeds_of_their_own():
-    """envpool's own rule, seed + number, would give environment 1 of run 0 the episodes of environment 0 of run 1."""
+def test_environments_and_runs_have_distinct_seeds():
+    """With envpool's own rule, seed + i, environment 1 of run 0 would equal environment 0 of run 1."""
     vector = on_envpool("FourRooms", (), 2)
     one, other = vector.reset(0), vector.reset(1)
     assert len({observation.tobytes() for observation in (*one, *other)}) == 4
@@ -255,12 +255,12 @@ def test_environments_and_runs_have_seeds_of_their_own():
         ("DoorKey-5x5", ["num_objs=3"], "has no option 'num_objs'"),
     ],
 )
-def test_what_envpool_cannot_do_is_refused(name, options, message):
+def test_unsupported_tasks_and_options_are_refused(name, options, message):
     with pytest.raises(UserError, match=message):
         on_envpool(name, options)
 
 
-def test_num_envs_and_order_of_calls():
+def test_invalid_num_envs_and_step_before_reset_raise():
     with pytest.raises(UserError, match="num_envs must be at least 1"):
         on_envpool("DoorKey-5x5", (), 0)
     with pytest.raises(RuntimeError, match="comes first"):

@@ -1,11 +1,12 @@
-"""The batched macro machine and the Gymnasium wrapper are two accounts of the same decisions."""
+"""The batched execution of macros and the Gymnasium wrapper give the same decisions."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from masp.agent.acting import Actor
-from masp.environments.gym_vector import GymVector, episode_seed
+from masp.environments.base import episode_seed
+from masp.environments.gymnasium_vector import GymVector
 from masp.macros.actions import ActionSet
 from masp.macros.wrapper import MacroActionEnv
 from tape_env import TapeEnv
@@ -25,20 +26,20 @@ def batched_decisions(choices):
     )
     decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
     state = actor.init(jnp.asarray(vector.reset(SEED)))
-    decided = [[] for _ in range(N)]
+    decisions = [[] for _ in range(N)]
     episode = [0] * N
     for tick in range(TICKS):
-        chosen = np.array([choices[i, len(decided[i])] for i in range(N)])
-        values = jax.nn.one_hot(chosen, len(ACTIONS))  # the greedy action is the one we want
+        chosen = np.array([choices[i, len(decisions[i])] for i in range(N)])
+        values = jax.nn.one_hot(chosen, len(ACTIONS))  # makes `chosen` the greedy action
         state, primitives = decide(state, values, 0.0, jnp.asarray(tick), jax.random.PRNGKey(tick))
         state, windows, episodes = advance(state, vector.step(np.asarray(primitives)))
         for i in range(N):
             if windows.closed[i, 0]:
                 steps = tick + 1 - int(windows.start[i, 0])
                 row = (windows.action[i, 0], windows.reward[i, 0], windows.discount[i, 0], steps, episode[i])
-                decided[i].append(tuple(float(x) for x in row))
+                decisions[i].append(tuple(float(x) for x in row))
             episode[i] += bool(episodes.ended[i])
-    return decided
+    return decisions
 
 
 def wrapped_decisions(env_index, choices, count):
@@ -56,12 +57,12 @@ def wrapped_decisions(env_index, choices, count):
 
 def test_same_decisions_same_rewards_discounts_and_steps():
     choices = np.random.default_rng(0).integers(len(ACTIONS), size=(N, TICKS))
-    decided = batched_decisions(choices)
+    decisions = batched_decisions(choices)
     for i in range(N):
-        wrapped = list(wrapped_decisions(i, choices[i], len(decided[i])))
-        np.testing.assert_allclose(decided[i], wrapped, rtol=1e-5, atol=1e-6)
+        wrapped = list(wrapped_decisions(i, choices[i], len(decisions[i])))
+        np.testing.assert_allclose(decisions[i], wrapped, rtol=1e-5, atol=1e-6)
         assert wrapped[-1][-1] >= 5  # several episodes
-    every = np.concatenate([np.array(rows) for rows in decided])
+    every = np.concatenate([np.array(rows) for rows in decisions])
     cut_short = every[:, 3] < ACTIONS.lengths[every[:, 0].astype(int)]
-    assert (cut_short & (every[:, 2] == 0)).any()  # macros that a termination ended
-    assert (cut_short & np.isclose(every[:, 2], GAMMA ** every[:, 3])).any()  # and a truncation
+    assert (cut_short & (every[:, 2] == 0)).any()  # macros cut short by a termination
+    assert (cut_short & np.isclose(every[:, 2], GAMMA ** every[:, 3])).any()  # and by a truncation

@@ -10,14 +10,14 @@ from masp.environments.registry import parse_options
 from masp.errors import UserError
 
 
-def test_which_loop_an_environment_runs_in():
+def test_planted_tasks_are_jax_environments():
     assert is_jax(make_env("planted-bandit"))
     assert is_jax(make_env("planted-grid"))
     assert not is_jax(make_env("CartPole-v1"))
     assert not is_jax(make_env("DoorKey-5x5"))
 
 
-def test_options_are_read_by_their_form():
+def test_option_values_are_parsed():
     options = parse_options(["a=3", "b=-0.5", "c=true", "d=False", "e=rgb_array", "f=1e3", "g="])
     assert options == {"a": 3, "b": -0.5, "c": True, "d": False, "e": "rgb_array", "f": 1000.0, "g": ""}
     assert isinstance(options["a"], int)
@@ -56,7 +56,7 @@ def test_options_reach_the_environment():
         ("Pendulum-v1", (), r"Pendulum-v1 has continuous actions \(Box\); masp needs Discrete"),
     ],
 )
-def test_mistakes_are_named(env_id, options, message):
+def test_invalid_ids_and_options_are_named(env_id, options, message):
     with pytest.raises(UserError, match=message):
         make_env(env_id, options)
 
@@ -66,9 +66,11 @@ def test_old_versions_do_not_warn():
 
 
 def test_packages_are_imported_when_needed():
-    """And then without a word on the terminal, nor a warning of ours or of theirs that Python would show."""
+    """And neither they nor masp print or warn."""
     code = (
-        "import sys; from masp.environments import make_env; make_env('planted-grid')\n"
+        "import sys; from masp.environments.registry import family_of, make_env; family_of('planted-grid').names()\n"
+        "assert not {'jax', 'gymnasium', 'minigrid', 'pgx'} & set(sys.modules)\n"
+        "make_env('planted-grid')\n"
         "assert not {'gymnasium', 'minigrid', 'pgx'} & set(sys.modules)\n"
         "make_env('DoorKey-5x5'); make_env('CartPole-v1')\n"
         "try: make_env('minatar-breakout')\n"

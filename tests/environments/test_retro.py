@@ -1,6 +1,11 @@
-"""One game in one emulator, for real: Airstriker, which comes with stable-retro."""
+"""Games of stable-retro, on Airstriker, which it ships: one emulator, a vector of processes, a training run."""
 
 import gzip
+import json
+import multiprocessing
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,11 +13,12 @@ import pytest
 pytest.importorskip("stable_retro")
 
 import stable_retro as retro
+from vectors import assert_equal, play, stack
 
-from masp.environments.retro import RetroGame, Setting
-from masp.environments.retro_controls import AsIntegrated, ButtonChoices
+from masp.cli.main import main
+from masp.environments import make_env
+from masp.environments.retro import ButtonChoices, IntegrationRules, RetroGame, Setting, View
 from masp.environments.retro_games import button_choices, find_game, find_states
-from masp.environments.retro_view import View
 
 GAME = find_game("retro-Airstriker")
 CHOICES = button_choices(GAME, ["LEFT", "RIGHT", "B"])
@@ -21,7 +27,7 @@ CHOICES = button_choices(GAME, ["LEFT", "RIGHT", "B"])
 def make(states=None, repeat=4, noops=0, max_steps=1000, record=False, view=None):
     states = find_states(GAME, "") if states is None else states
     setting = Setting(GAME, states, view or View(84, True), repeat, noops, max_steps)
-    return RetroGame(setting, ButtonChoices(CHOICES), AsIntegrated(), record)
+    return RetroGame(setting, ButtonChoices(CHOICES), IntegrationRules(), record)
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def random_actions(count, seed=0):
     return np.random.default_rng(seed).integers(len(CHOICES), size=count).tolist()
 
 
-def test_the_same_steps_as_stable_retro_frame_by_frame(game):
+def test_equals_stable_retro_frame_by_frame(game):
     actions = random_actions(400)
     game.reset(seed=0)
     steps = [game.step(action) for action in actions]
@@ -43,36 +49,36 @@ def test_the_same_steps_as_stable_retro_frame_by_frame(game):
     plain = retro.make(GAME.id, use_restricted_actions=retro.Actions.ALL, render_mode="rgb_array")
     plain.reset()
     total = 0.0
-    for action, (observation, reward, ended, cut, info) in zip(actions, steps, strict=True):
+    for action, (observation, reward, terminated, truncated, info) in zip(actions, steps, strict=True):
         mask = np.array([button in CHOICES[action] for button in plain.buttons], np.uint8)
-        paid = 0.0
+        expected_reward = 0.0
         for _ in range(4):
-            picture, one, done, _, variables = plain.step(mask)
-            paid += one
+            picture, frame_reward, done, _, variables = plain.step(mask)
+            expected_reward += frame_reward
             if done:
                 break
         np.testing.assert_array_equal(observation, View(84, True).of(picture))
-        assert (reward, ended, cut, info) == (paid, done, False, variables)
+        assert (reward, terminated, truncated, info) == (expected_reward, done, False, variables)
         total += reward
         if done:
             break
     plain.close()
-    assert done  # the last ship was lost
+    assert done  # the last ship is lost
     assert total > 0
 
 
 @pytest.mark.parametrize(("size", "grey", "shape"), [(7, True, (10, 16)), (12, False, (25, 31)), (5, False, (5, 30))])
-def test_a_view_is_made_of_means(size, grey, shape):
+def test_view_equals_naive_area_means(size, grey, shape):
     picture = np.random.default_rng(0).integers(256, size=(*shape, 3), dtype=np.uint8)
-    fine = np.repeat(np.repeat(picture.astype(float), size, axis=0), size, axis=1)  # every pixel in size x size parts
+    fine = np.repeat(np.repeat(picture.astype(float), size, axis=0), size, axis=1)  # size x size copies of a pixel
     naive = fine.reshape(size, shape[0], size, shape[1], 3).mean(axis=(1, 3))
     naive = (naive @ [0.299, 0.587, 0.114])[..., None] if grey else naive
-    seen = View(size, grey).of(picture)
-    assert (seen.shape, seen.dtype) == (View(size, grey).shape, np.uint8)
-    np.testing.assert_allclose(seen, naive, atol=0.5001)
+    observation = View(size, grey).of(picture)
+    assert (observation.shape, observation.dtype) == (View(size, grey).shape, np.uint8)
+    np.testing.assert_allclose(observation, naive, atol=0.5001)
 
 
-def test_a_seed_draws_how_many_steps_nothing_happens():
+def test_the_seed_draws_the_number_of_noops():
     env = make(repeat=2, noops=3)
     env.reset(seed=0)
     starts = []
@@ -82,13 +88,13 @@ def test_a_seed_draws_how_many_steps_nothing_happens():
             env.retro.step(np.zeros(12, np.uint8))
         starts.append(View(84, True).of(env.render()).tobytes())
     assert len(set(starts)) == 4
-    drawn = [env.reset(seed=seed)[0].tobytes() for seed in range(30)]
-    assert set(drawn) == set(starts)
-    assert env.reset(seed=5)[0].tobytes() == drawn[5]
+    first_observations = [env.reset(seed=seed)[0].tobytes() for seed in range(30)]
+    assert set(first_observations) == set(starts)
+    assert env.reset(seed=5)[0].tobytes() == first_observations[5]
     env.close()
 
 
-def test_a_seed_draws_where_an_episode_begins(game, tmp_path):
+def test_the_seed_draws_the_start_state(game, tmp_path):
     game.reset(seed=0)
     for action in random_actions(30):
         game.step(action)
@@ -100,7 +106,7 @@ def test_a_seed_draws_where_an_episode_begins(game, tmp_path):
     env.close()
 
 
-def test_without_a_state_every_episode_begins_at_power_on():
+def test_without_a_state_episodes_start_at_power_on():
     env = make(states=[], repeat=8)
     first, _ = env.reset(seed=0)
     pictures = [env.step(0)[0] for _ in range(20)]
@@ -111,7 +117,7 @@ def test_without_a_state_every_episode_begins_at_power_on():
     env.close()
 
 
-def test_a_saved_episode_goes_on_exactly(game):
+def test_a_saved_episode_continues_exactly(game):
     actions = random_actions(400)
     game.reset(seed=0)
     saved, steps = {}, []
@@ -121,8 +127,8 @@ def test_a_saved_episode_goes_on_exactly(game):
         steps.append(game.step(action))
         if steps[-1][2]:
             break
-    paid = [t for t, step in enumerate(steps) if step[1]]
-    assert len(paid) > 3
+    rewarded = [t for t, step in enumerate(steps) if step[1]]
+    assert len(rewarded) > 3
     for begin, state in saved.items():
         game.reset(seed=1)
         game.step(1)
@@ -132,14 +138,14 @@ def test_a_saved_episode_goes_on_exactly(game):
             np.testing.assert_array_equal(observation, steps[t][0])
             assert rest == list(steps[t][1:])
     game.close()
-    elsewhere = make()  # as a resumed run does it
-    elsewhere.reset(seed=0)
-    elsewhere.set_state(saved[100])
-    np.testing.assert_array_equal(elsewhere.step(actions[100])[0], steps[100][0])
-    elsewhere.close()
+    resumed = make()
+    resumed.reset(seed=0)
+    resumed.set_state(saved[100])
+    np.testing.assert_array_equal(resumed.step(actions[100])[0], steps[100][0])
+    resumed.close()
 
 
-def test_stable_retro_records_the_same_buttons_in_every_frame(tmp_path):
+def test_recordings_have_the_buttons_of_each_frame(tmp_path):
     env = make(repeat=2, record=str(tmp_path))
     env.reset(seed=0)
     actions = random_actions(40)
@@ -154,3 +160,95 @@ def test_stable_retro_records_the_same_buttons_in_every_frame(tmp_path):
         frames.append({button for i, button in enumerate(env.retro.buttons) if movie.get_key(i, 0)})
     movie.close()
     assert frames[1:] == [set(CHOICES[action]) for action in actions for _ in range(2)]  # the first is the reset's
+
+
+LUA_SCRIPT = """
+frames = 0
+function reward ()
+  frames = frames + 1
+  return frames
+end
+"""
+
+
+def test_resumed_equals_uninterrupted(tmp_path):
+    options = ["buttons=LEFT,RIGHT,B", "size=36", "noops=9", "max_steps=150"]
+    env = make_env("retro-Airstriker", options, 2)
+    _, actions, steps = play(env, 200, seed=5)
+    assert steps.reward.any()
+    assert steps.truncated.any()
+    env.reset(5)
+    stack(env, actions[:40])
+    np.savez(tmp_path / "snapshot.npz", **env.snapshot())
+    env.close()
+    env = make_env("retro-Airstriker", options, 2)
+    with np.load(tmp_path / "snapshot.npz") as snapshot:
+        assert snapshot["state"].dtype == np.uint8
+        assert snapshot["lengths"].sum() == len(snapshot["state"]) < 100_000  # compressed: a state has a million bytes
+        env.restore(5, snapshot)
+    resumed = stack(env, actions[40:])
+    env.close()
+    assert_equal(resumed, type(steps)(*[part[40:] for part in steps]))
+
+
+def test_variables_of_a_script_are_restored(tmp_path):
+    """They are not in the state of the emulator, so restoring replays the episode."""
+    folder = tmp_path / "Scripted-Genesis-v0"
+    folder.mkdir()
+    for name in ("rom.md", "data.json", "metadata.json", "Level1.state"):
+        shutil.copy(find_game("retro-Airstriker").file(name), folder)
+    scenario = {
+        "done": {"variables": {"lives": {"op": "zero"}}},
+        "reward": {"script": "lua:reward"},
+        "scripts": ["s.lua"],
+    }
+    (folder / "scenario.json").write_text(json.dumps(scenario))
+    (folder / "s.lua").write_text(LUA_SCRIPT)
+    options = [f"integrations={tmp_path}", "buttons=LEFT,B", "size=36", "noops=0", "max_steps=9", "repeat=1"]
+    env = make_env("Scripted-Genesis-v0", options)
+    env.reset(0)
+    moves = np.ones((4, 1), int)
+    rewards = stack(env, moves).reward[:, 0]
+    np.testing.assert_array_equal(np.diff(rewards), 1.0)
+    snapshot = env.snapshot()
+    later = stack(env, moves)
+    env.restore(0, snapshot)
+    assert_equal(stack(env, moves), later)
+    assert later.reward[0, 0] == rewards[-1] + 1
+    env.close()
+
+
+def test_making_a_game_prints_nothing_and_does_not_import_jax():
+    code = (
+        "import sys; from masp.environments import make_env; env = make_env('retro-Airstriker', ['size=36']);"
+        "env.reset(0); env.close(); assert 'jax' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+TINY = "--variant macros --frames 400 --num-envs 2 --hidden 8 --batch-size 4 --stack 2 --num-atoms 1 --n-step 1"
+TINY += " --no-noisy --no-dueling --no-prioritised --replay-steps 400 --min-replay-steps 20 --eval-episodes 2"
+TINY += " --log-every-frames 200 --eval-every-frames 0 --checkpoint-every-frames 200"
+OPTIONS = ["--env-options", "buttons=LEFT,B", "size=36", "noops=5", "max_steps=20", "repeat=2"]
+
+
+def test_train_and_evaluate(tmp_path, capsys):
+    before = {child.pid for child in multiprocessing.active_children()}
+    out = str(tmp_path / "run")
+    assert main(["train", "retro-Airstriker", *TINY.split(), *OPTIONS, "--out", out]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["frames"] >= 400  # frames of the emulator: 200 steps of two
+    assert rows[-1]["updates"] >= (200 - 20) // 4
+    assert rows[-1]["eval_episode_steps"] == 20
+    capsys.readouterr()
+    assert main(["eval", out, "--episodes", "3", "--env-options", "max_steps=9", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["episode_steps"] == 9
+    assert {child.pid for child in multiprocessing.active_children()} == before
+
+
+def test_a_missing_rom_gives_one_line_and_exit_code_2(capsys):
+    assert main(["train", "SuperMarioBros-Nes-v0"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("masp train: SuperMarioBros-Nes-v0: its ROM")
+    assert not any("Traceback" in line for line in lines)

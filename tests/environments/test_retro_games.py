@@ -1,4 +1,4 @@
-"""Finding games, ROMs, states and buttons."""
+"""Games, ROMs, states and buttons of stable-retro."""
 
 import gzip
 
@@ -18,20 +18,20 @@ AIRSTRIKER = "Airstriker-Genesis-v0"
 @pytest.mark.parametrize(
     "name", ["Airstriker-Genesis-v0", "retro-Airstriker", "retro-airstriker", "retro-Airstriker-Genesis"]
 )
-def test_short_and_full_ids(name):
+def test_short_and_full_ids_name_the_same_game(name):
     assert find_game(name).id == AIRSTRIKER
     assert find_game(name).rom.name == "rom.md"
     assert family_of(name).name == "retro games"
 
 
-def test_whose_an_id_is():
+def test_families_of_ids():
     assert family_of("street-fighter").name == "Street Fighter II"
     assert family_of("StreetFighterIISpecialChampionEdition-Genesis-v0").name == "Street Fighter II"
     assert family_of("SuperMarioBros-Nes-v0").name == "retro games"
     assert family_of("CartPole-v1").name == "Gymnasium"
 
 
-def test_every_game_of_stable_retro_is_known_by_its_id():
+def test_every_id_of_stable_retro_belongs_to_a_retro_family():
     games = retro.data.list_games(retro.data.Integrations.ALL)
     assert len(games) > 900
     assert {family_of(game).name for game in games} == {"retro games", "Street Fighter II"}
@@ -58,34 +58,34 @@ def test_games_with_a_rom_are_listed():
         ("retro-Airstriker", ["colour=1"], "retro-Airstriker has no option 'colour'; it has buttons, state, repeat"),
     ],
 )
-def test_mistakes_are_named(env_id, options, message):
+def test_invalid_games_and_options_are_named(env_id, options, message):
     with pytest.raises(UserError, match=message):
         make_env(env_id, options)
 
 
-def test_games_without_a_rom_say_how_to_import_it():
+def test_a_missing_rom_is_named_with_the_command_that_imports_it():
     missing = next(name for name in ("SuperMarioBros-Nes-v0", "Pong-Atari2600-v0") if find_game(name).rom is None)
     with pytest.raises(
-        UserError, match=rf"^{missing}: its ROM \(SHA-1 \w+\) is not there; .*python -m stable_retro.import"
+        UserError, match=rf"^{missing}: its ROM \(SHA-1 \w+\) is not installed; .*python -m stable_retro.import"
     ):
         make_env(missing)
 
 
-def test_states_by_name_pattern_and_path(tmp_path):
+def test_states_are_found_by_name_pattern_and_path(tmp_path):
     game = find_game(AIRSTRIKER)
     (default,) = find_states(game, "")
     assert default.stem == "Level1"
     assert find_states(game, "Level1") == find_states(game, "Level1.state") == find_states(game, "Lev*") == [default]
     for name in ("one", "two"):
         (tmp_path / f"{name}.state").write_bytes(gzip.compress(name.encode()))
-    found = find_states(game, str(tmp_path / "*.state"))
-    assert [read_state(path) for path in found] == [b"one", b"two"]
-    (tmp_path / "torn.state").write_bytes(b"not packed")
-    with pytest.raises(UserError, match=r"torn.state: cannot be read as a state of stable-retro"):
-        read_state(tmp_path / "torn.state")
+    states = find_states(game, str(tmp_path / "*.state"))
+    assert [read_state(path) for path in states] == [b"one", b"two"]
+    (tmp_path / "broken.state").write_bytes(b"not compressed")
+    with pytest.raises(UserError, match=r"broken.state: cannot be read as a state of stable-retro"):
+        read_state(tmp_path / "broken.state")
 
 
-def test_buttons_are_numbered_as_stable_retro_does():
+def test_actions_have_the_order_of_stable_retro():
     env = retro.make(AIRSTRIKER, use_restricted_actions=retro.Actions.DISCRETE, render_mode="rgb_array")
     choices = button_choices(find_game(AIRSTRIKER))
     assert env.action_space.n == len(choices) == 126
@@ -93,7 +93,7 @@ def test_buttons_are_numbered_as_stable_retro_does():
     env.close()
 
 
-def test_buttons_can_be_left_out():
+def test_buttons_can_be_restricted():
     names = make_env("retro-Airstriker", ["buttons=LEFT,RIGHT,B"]).info.actions.names
     assert names[:6] == ["NOOP", "LEFT", "RIGHT", "B", "LEFT+B", "RIGHT+B"]
     assert len(names) == 6 + 5 * 2  # repeats of all but NOOP

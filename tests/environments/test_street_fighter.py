@@ -1,4 +1,4 @@
-"""Street Fighter II as an environment, played from its real initial state; only the program is a stand-in."""
+"""Street Fighter II from its real start state, with a replacement for the program."""
 
 import dataclasses
 
@@ -27,8 +27,8 @@ def integrations(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared_game(integrations):
-    found = find_game(GAME, integrations)
-    setting = Setting(found, find_states(found, ""), VIEW, REPEAT, 0, 18_000, ADDRESSES)
+    game = find_game(GAME, integrations)
+    setting = Setting(game, find_states(game, ""), VIEW, REPEAT, 0, 18_000, ADDRESSES)
     env = RetroGame(setting, Pad(), Rounds())
     yield env
     env.close()
@@ -49,8 +49,8 @@ def variables(health=176, enemy_health=176, matches_won=0, enemy_matches_won=0):
     }
 
 
-def over(rounds, **values):
-    """Whether the episode ends in this state; points go through untouched."""
+def is_lost(rounds, **values):
+    """Whether the episode terminates with these variables; the score is the reward."""
     reward, lost = rounds.judge(variables(**values), 300.0)
     assert reward == 300.0
     return lost
@@ -59,37 +59,37 @@ def over(rounds, **values):
 def test_rounds_by_hand():
     rounds = Rounds()
     rounds.begin(variables())
-    assert not over(rounds, health=3)
-    assert not over(rounds, enemy_health=-1)  # the opponent is down, the count comes later
-    assert not over(rounds, enemy_health=-1, matches_won=1)
+    assert not is_lost(rounds, health=3)
+    assert not is_lost(rounds, enemy_health=-1)  # the opponent is down, but the count rises later
+    assert not is_lost(rounds, enemy_health=-1, matches_won=1)
     assert rounds.won == 1
-    assert not over(rounds, matches_won=1)  # the second round
-    assert not over(rounds, matches_won=2)  # won by time
+    assert not is_lost(rounds, matches_won=1)  # the second round
+    assert not is_lost(rounds, matches_won=2)  # won by time
     assert rounds.won == 2
-    assert not over(rounds)  # the next opponent: the game counts from 0 again
-    assert not over(rounds, matches_won=1)
+    assert not is_lost(rounds)  # against the next opponent, the game counts from 0
+    assert not is_lost(rounds, matches_won=1)
     assert rounds.won == 3
-    assert not over(rounds, health=0, matches_won=1)  # nearly
-    assert over(rounds, health=-1, matches_won=1)
+    assert not is_lost(rounds, health=0, matches_won=1)  # not below zero
+    assert is_lost(rounds, health=-1, matches_won=1)
     assert rounds.won == 3
     rounds.begin(variables())
     assert rounds.won == 0
-    assert over(rounds, enemy_matches_won=1)  # lost by time
+    assert is_lost(rounds, enemy_matches_won=1)  # lost by time
     rounds.begin(variables())
-    assert over(rounds, health=-1, enemy_health=-1, matches_won=1, enemy_matches_won=1)
+    assert is_lost(rounds, health=-1, enemy_health=-1, matches_won=1, enemy_matches_won=1)
     assert rounds.won == 0
-    rounds.begin(variables(matches_won=1, enemy_matches_won=1))  # a state in the middle of a fight
-    assert not over(rounds, matches_won=1, enemy_matches_won=1)
+    rounds.begin(variables(matches_won=1, enemy_matches_won=1))  # a start state with one round each
+    assert not is_lost(rounds, matches_won=1, enemy_matches_won=1)
 
 
-def test_rounds_take_the_last_byte_of_the_opponents_count():
+def test_the_opponents_count_is_the_last_byte():
     rounds = Rounds()
     rounds.begin(variables())
-    assert not over(rounds, enemy_matches_won=0x01020300)
-    assert over(rounds, enemy_matches_won=0x01020301)
+    assert not is_lost(rounds, enemy_matches_won=0x01020300)
+    assert is_lost(rounds, enemy_matches_won=0x01020301)
 
 
-def test_rounds_can_be_the_reward():
+def test_rounds_as_reward():
     rounds = Rounds("rounds")
     rounds.begin(variables())
     counts = [0, 0, 1, 1, 2, 0, 0, 1]
@@ -97,19 +97,19 @@ def test_rounds_can_be_the_reward():
     assert rounds.judge(variables(health=-1, matches_won=2), 300.0) == (0.0, True)
 
 
-def test_the_initial_state_is_where_the_addresses_say(game):
-    """Both at full health, Ryu to the left of Guile; the two records are 0x280 apart in every variable."""
+def test_addresses_match_the_start_state(game):
+    """Full health, Ryu to the left of Guile; the fighters' variables are 0x280 bytes apart."""
     _, info = game.reset(seed=0)
     assert (info["health"], info["enemy_health"], info["score"]) == (176, 176, 0)
     assert (info["x"], info["enemy_x"]) == (205, 307)
-    known = game.retro.data.list_variables()
-    assert known["enemy_health"]["address"] - known["health"]["address"] == 0x280
+    variables = game.retro.data.list_variables()
+    assert variables["enemy_health"]["address"] - variables["health"]["address"] == 0x280
     assert ADDRESSES["enemy_x"][0] - ADDRESSES["x"][0] == 0x280
     # Of the four bytes of `enemy_matches_won` the last has the same place in the opponent's record.
-    assert known["enemy_matches_won"]["address"] + 3 - known["matches_won"]["address"] == 0x280
+    assert variables["enemy_matches_won"]["address"] + 3 - variables["matches_won"]["address"] == 0x280
 
 
-def test_the_picture_is_the_integrations_with_every_pixel_a_mean(game):
+def test_observation_is_the_area_mean_of_the_picture(game):
     observation, _ = game.reset(seed=0)
     picture = game.render()
     assert (observation.shape, observation.dtype, picture.shape) == ((128, 128, 3), np.uint8, (200, 256, 3))
@@ -119,32 +119,32 @@ def test_the_picture_is_the_integrations_with_every_pixel_a_mean(game):
     np.testing.assert_allclose(observation, rows, atol=1.0)
 
 
-def test_the_reward_is_the_score(game):
+def test_score_as_reward(game):
     game.retro.data.set_value("score", 1500)
-    _, reward, ended, cut, _ = game.step(0)
-    assert (reward, ended, cut) == (1500.0, False, False)
+    _, reward, terminated, truncated, _ = game.step(0)
+    assert (reward, terminated, truncated) == (1500.0, False, False)
     assert game.step(0)[1] == 0.0
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("health", -1), ("enemy_matches_won", 1), ("continuetimer", 10), ("enemy_health", -1)]
 )
-def test_a_lost_round_ends_the_episode_at_once(game, name, value):
+def test_a_lost_round_terminates_the_episode(game, name, value):
     game.retro.data.set_value(name, value)
-    _, _, ended, cut, info = game.step(0)
+    _, _, terminated, truncated, info = game.step(0)
     assert info[name] == value
-    assert ended == (name != "enemy_health")
-    assert not cut
+    assert terminated == (name != "enemy_health")
+    assert not truncated
 
 
-def test_an_episode_is_cut_at_its_last_step(game):
+def test_an_episode_is_truncated_at_the_limit(game):
     game._setting = dataclasses.replace(game._setting, max_steps=3)
     try:
         assert [game.step(0)[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
         game.reset(seed=0)
         game.step(0), game.step(0)
         game.retro.data.set_value("health", -1)
-        assert game.step(0)[2:4] == (True, False)  # it ended by itself
+        assert game.step(0)[2:4] == (True, False)  # a termination is no truncation
     finally:
         game._setting = dataclasses.replace(game._setting, max_steps=18_000)
 
@@ -164,10 +164,10 @@ def test_a_saved_episode_keeps_stick_side_and_rounds(game):
     assert (game._controls.memory, game._rules.memory, game._steps) == memory
     assert game._variables["x"] == 400
     with pytest.raises(UserError, match="this version of stable-retro cannot read the state"):
-        game.set_state(saved.partition(b"\n")[0] + b"\n" + b"x\x9cK\x04\x00\x00b\x00b")  # "a", packed
+        game.set_state(saved.partition(b"\n")[0] + b"\n" + b"x\x9cK\x04\x00\x00b\x00b")  # "a", compressed
 
 
-def test_emulators_side_by_side(integrations):
+def test_a_vector_of_emulators_resumes_exactly(integrations):
     options = [f"integrations={integrations}", "combos=II", "max_steps=7"]
     env = make_env("street-fighter", options, 2)
     try:
@@ -183,35 +183,35 @@ def test_emulators_side_by_side(integrations):
         env.close()
 
 
-def test_states_and_characters(integrations):
+def test_options_of_states_and_characters(integrations):
     game = find_game(GAME, integrations)
     assert [path.stem for path in find_states(game, "*.RyuVs*")] == [
         "Champion.Level1.RyuVsGuile",
         "Swapped.Level1.RyuVsGuile",
     ]
-    given = f"integrations={integrations}"
-    assert make_env("street-fighter", [given, "character=Ryu"]).info.env_id == "street-fighter"
+    option = f"integrations={integrations}"
+    assert make_env("street-fighter", [option, "character=Ryu"]).info.env_id == "street-fighter"
     with pytest.raises(UserError, match=r"no state '\*.KenVs\*'; there are Champion.Level1.RyuVsGuile, Swapped"):
-        make_env("street-fighter", [given, "character=Ken"])
+        make_env("street-fighter", [option, "character=Ken"])
     with pytest.raises(UserError, match="give state or character, not both"):
-        make_env("street-fighter", [given, "character=Ryu", "state=Champion.Level1.RyuVsGuile"])
+        make_env("street-fighter", [option, "character=Ryu", "state=Champion.Level1.RyuVsGuile"])
     with pytest.raises(UserError, match="option reward must be score or rounds, got 'fame'"):
-        make_env("street-fighter", [given, "reward=fame"])
+        make_env("street-fighter", [option, "reward=fame"])
     with pytest.raises(UserError, match="there is no such folder"):
         make_env("street-fighter", ["integrations=no-such-folder"])
     with pytest.raises(UserError, match="has no option 'colour'; it has combos, state, character, reward, noops"):
         make_env("street-fighter", ["colour=1"])
 
 
-@pytest.mark.skipif(find_game(GAME).rom is not None, reason="somebody has the ROM here")
+@pytest.mark.skipif(find_game(GAME).rom is not None, reason="the ROM is installed")
 @pytest.mark.parametrize("env_id", ["street-fighter", GAME])
-def test_without_the_rom_one_line_says_how_to_get_it(env_id):
-    message = r"its ROM \(SHA-1 a5aad1d1\w{32}\) is not there; .* DIR, then python -m stable_retro.import DIR$"
+def test_a_missing_rom_is_named_with_the_command_that_imports_it(env_id):
+    message = r"its ROM \(SHA-1 a5aad1d1\w{32}\) is not installed; .* DIR, then python -m stable_retro.import DIR$"
     with pytest.raises(UserError, match=message):
         make_env(env_id)
 
 
-def test_the_preset_is_the_papers_table():
+def test_preset_equals_the_papers_table():
     paper = {
         "stack": 4,
         "clip_rewards": True,
@@ -229,7 +229,7 @@ def test_the_preset_is_the_papers_table():
         "dueling": True,
         "num_atoms": 51,
         "frames": 500_000_000,
-        # "used in all experiments"
+        # from the paper's table "used in all experiments"
         "max_gradient_norm": 10.0,
         "n_step": 3,
         "noisy": True,
@@ -245,7 +245,7 @@ def test_the_preset_is_the_papers_table():
     assert from_preset("auto", "street-fighter").agent.stack == 4
 
 
-def test_the_environment_is_the_papers_table(integrations):
+def test_environment_equals_the_papers_table(integrations):
     info = make_env("street-fighter", [f"integrations={integrations}"]).info
     assert (info.observation_shape, info.observation_kind) == ((128, 128, 3), "image")
     assert (info.frames_per_step, info.max_episode_steps, info.actions.num_primitives) == (2, 18_000, 15)

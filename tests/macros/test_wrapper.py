@@ -24,7 +24,7 @@ def test_reward_by_hand():
     assert (terminated, truncated) == (False, False)
     assert info == {"said": "tape", "steps": 3, "discount": 0.125, "raw_reward": 231.0}
     np.testing.assert_array_equal(observation[:2], [3, 1])
-    _, reward, terminated, _, info = env.step(3)  # one step is left of the episode
+    _, reward, terminated, _, info = env.step(3)  # the episode has one step left
     assert (reward, terminated, info["steps"], info["discount"]) == (1000.0, True, 1, 0.0)
 
 
@@ -48,34 +48,34 @@ def test_discount_counts_every_step(rewards, terminates, macros, gamma, choices)
     actions = ActionSet(3, macros)
     env = MacroActionEnv(TapeEnv(rewards, terminates), actions, gamma)
     env.reset(seed=0)
-    played = 0
+    position = 0
     for choice in choices:
         sequence = actions.sequence(choice % len(actions))
         _, reward, terminated, truncated, info = env.step(choice % len(actions))
-        steps = min(len(sequence), len(rewards) - played)
-        paid = [rewards[played + i] * (sequence[i] + 1) for i in range(steps)]
-        played += steps
+        steps = min(len(sequence), len(rewards) - position)
+        step_rewards = [rewards[position + i] * (sequence[i] + 1) for i in range(steps)]
+        position += steps
         assert info["steps"] == steps
-        assert reward == pytest.approx(sum(gamma**i * r for i, r in enumerate(paid)))
-        assert info["raw_reward"] == pytest.approx(sum(paid))
-        assert (terminated or truncated) == (played == len(rewards))
-        assert terminated == (terminates and played == len(rewards))
+        assert reward == pytest.approx(sum(gamma**i * r for i, r in enumerate(step_rewards)))
+        assert info["raw_reward"] == pytest.approx(sum(step_rewards))
+        assert (terminated or truncated) == (position == len(rewards))
+        assert terminated == (terminates and position == len(rewards))
         assert info["discount"] == (0.0 if terminated else pytest.approx(gamma**steps))
         if terminated or truncated:
             break
-    assert played == len(rewards)
+    assert position == len(rewards)
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")
 @pytest.mark.filterwarnings("ignore:.*Box observation space m..imum value is")
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "MiniGrid-DoorKey-5x5-v0"])
-def test_passes_gymnasiums_checker(env_id):
+def test_passes_the_checker_of_gymnasium(env_id):
     env = gymnasium.make(env_id)
     check_env(MacroActionEnv(env, ActionSet(env.action_space.n, [(0, 1), (1, 1, 0)])), skip_render_check=True)
 
 
 def test_vectorised_by_gymnasium():
-    """As Stable-Baselines3 and others do it: a batch of wrapped environments, with numbers in `infos`."""
+    """A vector of wrapped environments, as in Stable-Baselines3, has the additions as arrays in `infos`."""
     envs = gymnasium.make_vec(
         "CartPole-v1", 3, vectorization_mode="sync", wrappers=[lambda env: MacroActionEnv(env, ACTIONS, gamma=0.9)]
     )
@@ -88,14 +88,14 @@ def test_vectorised_by_gymnasium():
     envs.close()
 
 
-def test_made_again_from_its_spec():
+def test_can_be_rebuilt_from_its_spec():
     env = gymnasium.make(MacroActionEnv(gymnasium.make("CartPole-v1"), ACTIONS, gamma=0.5).spec)
     assert env.action_space == gymnasium.spaces.Discrete(4)
     env.reset(seed=0)
     assert env.step(3)[4]["discount"] == 0.125
 
 
-def test_same_seed_same_play():
+def test_a_seed_repeats_and_another_differs():
     def play(seed):
         env = MacroActionEnv(gymnasium.make("CartPole-v1"), ACTIONS)
         return [env.reset(seed=seed)[0], *[env.step(action)[0] for action in (3, 0, 2, 1)]]
@@ -104,7 +104,7 @@ def test_same_seed_same_play():
     assert not np.array_equal(play(1), play(2))
 
 
-def test_mistakes_are_named():
+def test_invalid_arguments_are_named():
     with pytest.raises(UserError, match=r"Pendulum-v1 has continuous actions \(Box\); masp needs Discrete"):
         MacroActionEnv(gymnasium.make("Pendulum-v1"), ACTIONS)
     with pytest.raises(UserError, match=r"macro 0 uses action 2, but CartPole-v1 has actions 0\.\.1"):

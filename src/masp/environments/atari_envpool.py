@@ -1,8 +1,8 @@
 """Atari through envpool: the same emulator and the same preprocessing in C++, on several threads.
 
-What cannot be the same: an environment of envpool has one stream of random numbers, seeded when it is made, from which
-sticky actions draw at every frame. An episode depends on all that was played before it, so a run can be repeated from
-its start but not resumed, and the episodes of a seed are not those of backend=ale.
+One difference is unavoidable: an environment of envpool has one stream of random numbers, seeded at construction, from
+which sticky actions draw at each frame. An episode depends on all steps before it, so a run can be repeated from its
+start but not resumed, and the episodes of a seed differ from those of backend=ale.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import envpool
 import numpy as np
 
 from masp.environments.atari import AtariGame, AtariSettings, describe_atari
-from masp.environments.base import Step
-from masp.environments.gym_vector import episode_seed
+from masp.environments.base import Step, episode_seed
 from masp.errors import UserError
 
 
 class EnvPoolAtari:
-    """N environments as a `HostEnv`; one game of ale-py, made beside them, says what they are."""
+    """N environments as a `HostEnv`; a reference game of ale-py describes them."""
 
     def __init__(self, game: str, settings: AtariSettings, num_envs: int = 1):
         if num_envs < 1:
@@ -38,28 +37,29 @@ class EnvPoolAtari:
         self._pool: Any = None
 
     def reset(self, seed: int) -> np.ndarray:
-        """New episodes everywhere; [N, ...] first observations. The same seed gives the same run."""
-        s = self._settings
+        """Start new episodes; [N, ...] first observations. The same seed gives the same run."""
+        settings = self._settings
         self._pool = envpool.make_gymnasium(
             self._task,
             num_envs=self.num_envs,
             num_threads=min(self.num_envs, os.cpu_count() or 1),
             env_seed=[episode_seed(seed, i, 0) for i in range(self.num_envs)],
             stack_num=1,
-            frame_skip=s.repeat,
-            noop_max=s.noops,
-            repeat_action_probability=s.sticky,
-            full_action_space=s.full_actions,
-            img_height=s.size,
-            img_width=s.size,
+            frame_skip=settings.repeat,
+            noop_max=settings.noops,
+            repeat_action_probability=settings.sticky,
+            full_action_space=settings.full_actions,
+            img_height=settings.size,
+            img_width=settings.size,
             use_fire_reset=False,
-            max_episode_steps=s.max_steps + 1,  # cut here: envpool calls a game lost in its last step cut
+            # `step` truncates one step earlier: envpool reports a termination in the last allowed step as truncation.
+            max_episode_steps=settings.max_steps + 1,
         )
         self._begin_episodes(np.arange(self.num_envs))
         return self._observation.copy()
 
     def step(self, actions: np.ndarray) -> Step:
-        """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
+        """Play one primitive [N] in each environment; one whose episode ended in the last tick only resets."""
         if self._pool is None:
             raise RuntimeError("reset(seed) comes first")
         reward = np.zeros(self.num_envs, np.float32)
@@ -68,23 +68,23 @@ class EnvPoolAtari:
         if len(resetting):
             self._begin_episodes(resetting)
         if len(playing):
-            played = self._indices[np.asarray(actions)[playing]]
-            shown, paid, over, _, info = self._pool.step(played, playing.astype(np.int32))
+            legal_actions = self._indices[np.asarray(actions)[playing]]
+            images, rewards, ends, _, info = self._pool.step(legal_actions, playing.astype(np.int32))
             envs = info["env_id"]
             self._steps[envs] += 1
-            reward[envs], terminated[envs] = paid, over
-            truncated[envs] = (self._steps[envs] >= self._settings.max_steps) & ~over
-            life_lost[envs] = (info["lives"] < self._lives[envs]) & ~over & self._settings.life_loss
-            self._observe(shown, info)
+            reward[envs], terminated[envs] = rewards, ends
+            truncated[envs] = (self._steps[envs] >= self._settings.max_steps) & ~ends
+            life_lost[envs] = (info["lives"] < self._lives[envs]) & ~ends & self._settings.life_loss
+            self._observe(images, info)
         self._resetting = terminated | truncated
         return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Nothing: see `restore`."""
+        """An empty snapshot, because envpool cannot be restored."""
         return {}
 
     def restore(self, seed: int, snapshot: Any) -> None:
-        """Refuses."""
+        """Raise `UserError`, because envpool does not expose its random state."""
         del seed, snapshot
         raise UserError(
             f"a run of {self.info.env_id} with backend=envpool cannot be resumed: envpool does not give its random "
@@ -96,12 +96,12 @@ class EnvPoolAtari:
             self._pool.close()
 
     def _begin_episodes(self, envs: np.ndarray) -> None:
-        shown, info = self._pool.reset(envs.astype(np.int32))
+        images, info = self._pool.reset(envs.astype(np.int32))
         self._steps[envs] = 0
         self._resetting[envs] = False
-        self._observe(shown, info)
+        self._observe(images, info)
 
-    def _observe(self, shown: np.ndarray, info: dict[str, np.ndarray]) -> None:
-        """Take in [n, 1, size, size] images, in whatever order the environments finished."""
-        self._observation[info["env_id"]] = np.moveaxis(shown, 1, -1)
+    def _observe(self, images: np.ndarray, info: dict[str, np.ndarray]) -> None:
+        """Store [n, 1, size, size] images, which come in the order in which the environments finished."""
+        self._observation[info["env_id"]] = np.moveaxis(images, 1, -1)
         self._lives[info["env_id"]] = info["lives"]

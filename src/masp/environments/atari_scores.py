@@ -1,14 +1,15 @@
-"""Atari scores on a scale where 0 is a random player and 100 a human one.
+"""Names of the Atari games, and their scores on a scale where a random player has 0 and a human 100.
 
 The reference scores are those of Wang et al. (2016), "Dueling Network Architectures for Deep Reinforcement Learning",
-for 57 games, which Hessel et al. (2018), "Rainbow", and most later work use. `no-ops`: episodes that begin with up to
-30 no-ops, as here. `human-starts`: episodes that begin where a human had played to; the paper's Rainbow column was
-measured so. (Mnih et al. 2015 had fewer games and other humans.)
+for 57 games, which Hessel et al. (2018), "Rainbow", and most later work use. `no-ops`: episodes that start with up to
+30 no-ops, as here. `human-starts`: episodes that start from a state of human play, as in the paper's Rainbow column.
+(Mnih et al. 2015 had fewer games and other humans.)
 """
 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,11 +21,11 @@ DATA_FILE = Path(__file__).with_name("atari_scores.json")
 Starts = Literal["no-ops", "human-starts"]
 
 NOT_IN_PAPER = ("Jamesbond", "Riverraid", "UpNDown")
-"""Games of the usual 57 that the paper's table leaves out."""
+"""Games of the usual 57 that are not in the paper's table."""
 
 
 class Reference(NamedTuple):
-    """Scores of one game, undiscounted."""
+    """Undiscounted scores of one game."""
 
     random: float
     human: float
@@ -39,8 +40,19 @@ def references(starts: Starts = "no-ops") -> dict[str, Reference]:
 
 @cache
 def known_games() -> tuple[str, ...]:
-    """The 57 games that have reference scores."""
+    """The 57 games with reference scores."""
     return tuple(references())
+
+
+def game_of(env_id: str) -> str | None:
+    """The game `Breakout` of the id `Breakout` or `ALE/Breakout-v5`; None: not an Atari game.
+
+    Games without reference scores have the long form only.
+    """
+    long_form = re.fullmatch(r"ALE/(\w+)-v5", env_id)
+    if long_form:
+        return long_form[1]
+    return env_id if env_id in known_games() else None
 
 
 @cache
@@ -52,10 +64,10 @@ def paper_games() -> tuple[str, ...]:
 def human_normalised(game: str, score: float, starts: Starts = "no-ops") -> float:
     """`score` in percent of the way from the random to the human player: 100 (score - random) / (human - random).
 
-    On VideoPinball the two are so close (and with human starts the wrong way round) that the figure means little.
+    On VideoPinball the two are so close (with human starts even in reverse order) that the figure means little.
     """
-    known = references(starts)
-    if game not in known:
-        raise UserError(f"there is no reference score for {game!r}; there are {', '.join(known)}")
-    random, human = known[game]
+    scores = references(starts)
+    if game not in scores:
+        raise UserError(f"there is no reference score for {game!r}; there are {', '.join(scores)}")
+    random, human = scores[game]
     return 100.0 * (score - random) / (human - random)

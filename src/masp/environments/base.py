@@ -1,56 +1,63 @@
-"""What an environment is to the rest of the package: a description, and one of two interfaces.
+"""The interfaces of environments, their seeds, and the description of a family of environments.
 
 JAX environments are pure functions of one environment and run inside the compiled loop. Host environments are a vector
-of N environments stepped from Python. Both leave resetting to the tick after the end of an episode, and both hand
-out the real final observation before it.
+of N environments that Python steps. Both return the real final observation of an episode and reset in the tick after.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
-if TYPE_CHECKING:  # processes that hold one environment each do without JAX
+if TYPE_CHECKING:  # worker processes import this module and do without JAX
     from jax import Array
 
 ObservationKind = Literal["image", "planes", "minigrid", "minigrid-mission", "vector"]
-"""`image`: bytes [H, W, C]; `planes`: few cells with 0/1 channels; `minigrid`: cells of codes, or with
-`-mission` of codes and words; `vector`: numbers."""
+"""`image`: bytes [H, W, C]; `planes`: a small board with 0/1 channels; `minigrid`: cells of codes, with the words of
+the mission if `-mission`; `vector`: numbers."""
+
+SMALLEST_IMAGE = 36
+"""Smallest height and width for which the convolutions of the image network have an output."""
 
 
 @dataclass(frozen=True)
 class EnvInfo:
-    """All that training needs to know of an environment before it runs."""
+    """What training needs to know of an environment before it runs."""
 
     env_id: str
     observation_shape: tuple[int, ...]
-    """Of one observation; images end with their channels."""
+    """Shape of one observation; the last axis of an image is its channels."""
     observation_dtype: np.dtype
     observation_kind: ObservationKind
     actions: ActionSet
-    """The primitives with the environment's own macro set."""
+    """The primitives, with the environment's own macros."""
     frames_per_step: int = 1
-    """Emulator frames that one step takes."""
+    """Emulator frames per step."""
     success_above: float | None = None
-    """An episode whose return exceeds this is a success; None: success has no meaning here."""
+    """An episode whose return exceeds this is a success; None: success is not defined."""
     groups: np.ndarray | None = None
-    """[A] the true group of every action of `actions`, where the task was made with groups."""
+    """[A] the true group of each action of `actions`, in tasks with planted groups."""
     max_episode_steps: int = 1_000_000
-    """No episode is longer."""
+    """Upper bound on the length of an episode."""
 
 
 class Step(NamedTuple):
-    """What N environments returned from one tick."""
+    """The result of one tick of N environments."""
 
-    observation: Any  # [N, ...], of a finished episode the final one
+    observation: Any  # [N, ...]; at the end of an episode, its final observation
     reward: Any  # [N]
     terminated: Any  # [N] bool
     truncated: Any  # [N] bool
-    life_lost: Any  # [N] bool, ends returns but not the episode
+    life_lost: Any  # [N] bool, ends the return but not the episode
 
 
 class JaxEnv(Protocol):
@@ -60,7 +67,7 @@ class JaxEnv(Protocol):
     def info(self) -> EnvInfo: ...
 
     def reset(self, key: Array) -> tuple[Any, Array]:
-        """A new episode: its state and first observation."""
+        """State and first observation of a new episode."""
         ...
 
     def step(self, state: Any, action: Array, key: Array) -> tuple[Any, Array, Array, Array, Array]:
@@ -69,7 +76,7 @@ class JaxEnv(Protocol):
 
 
 class HostEnv(Protocol):
-    """N environments stepped from Python, each resetting by itself in the tick after its episode ended."""
+    """N environments stepped from Python; each resets itself in the tick after the end of its episode."""
 
     @property
     def info(self) -> EnvInfo: ...
@@ -78,19 +85,153 @@ class HostEnv(Protocol):
     def num_envs(self) -> int: ...
 
     def reset(self, seed: int) -> np.ndarray:
-        """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
+        """Start new episodes; [N, ...] first observations. The same seed gives the same episodes."""
         ...
 
     def step(self, actions: np.ndarray) -> Step:
-        """Play one primitive [N] each; the action of an environment that resets is ignored."""
+        """Play one primitive [N] in each environment; an environment that resets ignores its action."""
         ...
 
     def snapshot(self) -> Any:
-        """Arrays from which `restore` puts the environments back where they are."""
+        """Arrays from which `restore` recovers the current state of the environments."""
         ...
 
     def restore(self, seed: int, snapshot: Any) -> None:
-        """The inverse of `snapshot`, for environments reset with `seed`."""
+        """The inverse of `snapshot`, for environments that were reset with `seed`."""
         ...
 
     def close(self) -> None: ...
+
+
+EVALUATION_BIT = 1 << 30
+"""Set in all seeds of evaluation, clear in all seeds of training. Seeds have 31 bits, because some simulators keep them
+in a C int."""
+MOST_CONSECUTIVE_SEEDS = 1 << 20
+"""So many seeds after a derived seed are in the same half, for libraries that use `seed + i` for environment i."""
+
+
+def derived_seed(seed: int, purpose: Literal["training", "evaluation"]) -> int:
+    """The seed for `HostEnv.reset` in a run with `seed`; training and evaluation draw from disjoint halves."""
+    return _hashed_seed(seed, (), EVALUATION_BIT if purpose == "evaluation" else 0)
+
+
+def episode_seed(seed: int, env: int, episode: int) -> int:
+    """The seed of one episode of one environment of a vector that was reset with `seed`; in the same half as `seed`."""
+    return _hashed_seed(seed, (env, episode), seed & EVALUATION_BIT)
+
+
+def _hashed_seed(seed: int, spawn_key: tuple[int, ...], purpose_bit: int) -> int:
+    bits = int(np.random.SeedSequence(seed, spawn_key=spawn_key).generate_state(1)[0])
+    return bits % (EVALUATION_BIT - MOST_CONSECUTIVE_SEEDS) | purpose_bit
+
+
+Option = bool | int | float | str
+Env = TypeVar("Env")
+
+
+@dataclass(frozen=True)
+class Package:
+    """A third-party package, and how to install it."""
+
+    module: str
+    """Name to import."""
+    extra: str
+    """The extra of this distribution that installs it; empty: it is installed with masp."""
+    brings: str = ""
+    """The environments that need it, if not all of a family do."""
+
+    @property
+    def installed(self) -> bool:
+        return not self.module or importlib.util.find_spec(self.module) is not None
+
+    @property
+    def install_line(self) -> str:
+        """The command that installs it."""
+        return f"pip install 'masp-rl[{self.extra}]'" if self.extra else "pip install masp-rl"
+
+    def require_installed(self, user: str) -> None:
+        """Raise `UserError` unless the package, which `user` needs, is installed."""
+        if not self.installed:
+            raise UserError(f"{user} needs the package {self.module}: {self.install_line}")
+
+
+ENVPOOL = Package("envpool", "envpool")
+OPENCV = Package("cv2", "atari")
+BOX2D = Package("Box2D", "box2d", "LunarLander-v3 and CarRacing-v3")
+
+
+@dataclass(frozen=True)
+class Family:
+    """The description of a family of environments; it imports nothing of the family until one of them is made."""
+
+    name: str
+    contains: Callable[[str], bool]
+    """Whether an id belongs to this family."""
+    module: str
+    """Module of `masp.environments` with `make(env_id, options, num_envs)`, and with `names()` if `ids` is empty."""
+    examples: tuple[str, ...]
+    """Some ids for newcomers."""
+    preset: str
+    """The preset that `--preset auto` chooses."""
+    ids: tuple[str, ...] = ()
+    """The ids to list; empty: `names()` of the module lists them."""
+    package: str = ""
+    """The module that must be importable; empty: none."""
+    extra: str = ""
+    """The extra of this distribution that installs it; empty: it is installed with masp."""
+    dependencies: tuple[Package, ...] = ()
+    """Further packages that all environments of the family need."""
+    explicit_options: tuple[str, ...] = ()
+    """Options, as name=value, that the configuration of a run records even if the user leaves them at this default."""
+    backends: tuple[Package, ...] = ()
+    """Alternative implementations of the same environments, chosen by the option backend=MODULE."""
+    optional: tuple[Package, ...] = ()
+    """Packages that only some of the environments need."""
+
+    @property
+    def installed(self) -> bool:
+        return all(package.installed for package in (self._main_package, *self.dependencies))
+
+    @property
+    def install_line(self) -> str:
+        """The command that installs the family."""
+        return self._main_package.install_line
+
+    def require_installed(self, env_id: str) -> None:
+        """Raise `UserError` unless all packages that `env_id` needs are installed."""
+        for package in (self._main_package, *self.dependencies):
+            package.require_installed(env_id)
+
+    def make(self, env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv | HostEnv:
+        """The environment with this id; `num_envs` of them together if it is a host environment."""
+        return self._import().make(env_id, options, num_envs)
+
+    def names(self) -> Sequence[str]:
+        """The ids to list; the family must be installed."""
+        return self.ids or self._import().names()
+
+    @property
+    def _main_package(self) -> Package:
+        return Package(self.package, self.extra)
+
+    def _import(self) -> Any:
+        return importlib.import_module(f"masp.environments.{self.module}")
+
+
+def require_valid_options(env_id: str, options: dict[str, Option], valid: Sequence[str] | None) -> None:
+    """Raise `UserError` unless the name of each option is in `valid`; None: all names are valid."""
+    for name in options:
+        if valid is not None and name not in valid:
+            raise UserError(f"{env_id} has no option {name!r}; it has {', '.join(valid) or 'none'}")
+
+
+def make_with_options(make: Callable[..., Env], env_id: str, options: dict[str, Option]) -> Env:
+    """`make(**options)`, after a check of the options against its signature, in which each argument has a default."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(make).parameters.items()}
+    require_valid_options(env_id, options, list(defaults))
+    for name, value in options.items():
+        default = defaults[name]
+        accepted_types = (int, float) if isinstance(default, float) else type(default)  # an int is a valid float
+        if isinstance(value, bool) != isinstance(default, bool) or not isinstance(value, accepted_types):
+            raise UserError(f"{env_id}: option {name} must be of type {type(default).__name__}, got {value!r}")
+    return make(**options)

@@ -1,24 +1,29 @@
-"""MiniGrid through the `minigrid` package: what the agent sees is cells of small codes.
+"""MiniGrid tasks. `DoorKey-5x5` is short for `MiniGrid-DoorKey-5x5-v0`.
 
-An observation is the package's own partial view [7, 7, (object, colour, state)] with the agent's direction as a fourth
-plane. A carried object stands in the agent's own cell, [3, 6]. Where the mission has a blank to fill in ("get the ...
-key from the ... room"), its words are a fifth plane; a mission that is the same for every episode of a task tells
-nothing, and costs nothing.
+An observation is the partial view of the `minigrid` package, [7, 7, (object, colour, state)], with the agent's
+direction as a fourth plane. A carried object is shown in the agent's own cell, [3, 6]. If the mission text has
+placeholders ("get the ... key from the ... room"), its words are a fifth plane; a constant mission has no information.
+
+Two backends implement the tasks. The `minigrid` package is the default although envpool is faster: it is the original
+and always installed, so the same command gives the same run everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import minigrid  # noqa: F401  (registers its environments)
 import numpy as np
 
-from masp.environments.base import EnvInfo
-from masp.environments.gym_vector import GymVector, env_name, num_actions
+from masp.environments.base import ENVPOOL, EnvInfo, HostEnv, Option
+from masp.environments.gymnasium_env import maker
+from masp.environments.gymnasium_vector import GymVector
 from masp.environments.minigrid_mission import mission_plane
+from masp.errors import UserError
 from masp.macros.actions import ActionSet
+from masp.macros.wrapper import env_name, num_actions
 
 PREFIX = "MiniGrid-"
 
@@ -33,9 +38,49 @@ MACROS = (
     (LEFT, FORWARD, FORWARD),
     (RIGHT, FORWARD, FORWARD),
     (TOGGLE, FORWARD, FORWARD),  # through a door
-    (PICKUP, LEFT, LEFT, FORWARD),  # take it and go back
+    (PICKUP, LEFT, LEFT, FORWARD),  # pick up and go back
 )
-"""The paper names one macro of its set, forward-forward-turn, and not the others; these are of the same kind."""
+"""The paper names one macro of its set, forward-forward-turn, and does not list the others; these are similar."""
+
+
+def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
+    """`num_envs` environments of one task, by the backend of the option `backend`."""
+    task_id = full_id(env_id)
+    assert task_id is not None
+    task_options = {name: value for name, value in options.items() if name != "backend"}
+    backend = options.get("backend", "minigrid")
+    make_task = maker(task_id, task_options)
+    if backend == "minigrid":
+        return GymVector(lambda: CellsWithDirection(make_task()), num_envs, describe_minigrid)
+    if backend != "envpool":
+        raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
+    ENVPOOL.require_installed("backend=envpool")
+    from masp.environments.minigrid_envpool import EnvPoolMiniGrid
+
+    return EnvPoolMiniGrid(task_id, CellsWithDirection(make_task()), task_options, num_envs)
+
+
+def names() -> Sequence[str]:
+    """Short names of all tasks, with and without their version."""
+    return list(aliases())
+
+
+def full_id(name: str) -> str | None:
+    """The full id of `DoorKey-5x5`, `DoorKey-5x5-v0` or `MiniGrid-DoorKey-5x5`; None: not a MiniGrid task."""
+    return aliases().get(name.removeprefix(PREFIX))
+
+
+def aliases() -> dict[str, str]:
+    """From each short name, with and without its version, to the full id; without version: the newest."""
+    full_ids: dict[str, str] = {}
+    for env_id, spec in gymnasium.registry.items():
+        if env_id.startswith(PREFIX):
+            full_ids[env_id.removeprefix(PREFIX)] = env_id
+            short = spec.name.removeprefix(PREFIX)
+            newest = -1 if short not in full_ids else gymnasium.registry[full_ids[short]].version or 0
+            if (spec.version or 0) > newest:
+                full_ids[short] = env_id
+    return full_ids
 
 
 class CellsWithDirection(gymnasium.ObservationWrapper):
@@ -58,31 +103,8 @@ class CellsWithDirection(gymnasium.ObservationWrapper):
         return cells
 
 
-def full_id(name: str) -> str | None:
-    """The id that `DoorKey-5x5`, `DoorKey-5x5-v0` or `MiniGrid-DoorKey-5x5` stands for; None: not a MiniGrid task."""
-    return aliases().get(name.removeprefix(PREFIX))
-
-
-def aliases() -> dict[str, str]:
-    """Every short name, with and without its version, and its full id; without: the newest."""
-    known: dict[str, str] = {}
-    for env_id, spec in gymnasium.registry.items():
-        if env_id.startswith(PREFIX):
-            known[env_id.removeprefix(PREFIX)] = env_id
-            short = spec.name.removeprefix(PREFIX)
-            version = -1 if short not in known else gymnasium.registry[known[short]].version or 0
-            if (spec.version or 0) > version:
-                known[short] = env_id
-    return known
-
-
-def make_minigrid(make: Callable[[], gymnasium.Env], num_envs: int = 1) -> GymVector:
-    """The environments that `make` builds, seen as cells."""
-    return GymVector(lambda: CellsWithDirection(make()), num_envs, describe_minigrid)
-
-
 def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
-    """A reward above 0 comes with success only; MiniGrid counts its own steps, apart from Gymnasium's limit."""
+    """The description of a task. Only a success has a reward above 0. The stricter of two step limits holds."""
     assert isinstance(env, CellsWithDirection)
     shape = env.observation_space.shape
     assert shape is not None

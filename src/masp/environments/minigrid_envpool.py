@@ -1,9 +1,8 @@
-"""MiniGrid through envpool: the same games in C++, more than ten times faster than the `minigrid` package.
+"""MiniGrid through envpool: the same tasks in C++, more than ten times faster than the `minigrid` package.
 
-One environment of the package is made beside it and says what the task is: its limits, its actions, its view. envpool
-plays it. It takes seeds only when it is made, and what an episode looks like may depend on how the one before it ended
-(in Fetch, for example). So a run is its seed and all its actions, a byte each, and resuming plays them again: a second
-for every 100,000.
+One reference environment of the package defines the task (limits, actions, view); envpool plays it. envpool takes seeds
+only at construction, and a layout may depend on how the previous episode ended, for example in Fetch. So a snapshot is
+the seed and all actions of the run, one byte each, and restoring replays them, about 100,000 actions per second.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ import numpy as np
 from envpool.minigrid import decode_mission
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
 
-from masp.environments.base import Step
-from masp.environments.family import Option
+from masp.environments.base import Option, Step, episode_seed
 from masp.environments.minigrid import CellsWithDirection, describe_minigrid
 from masp.environments.minigrid_mission import mission_plane
 from masp.errors import UserError
 
 LIMITS = ("max_steps", "max_episode_steps")
 SHAPES = ("size", "room_size", "num_rows")
-"""Options that are handed on. envpool has more, but others of the same name do not mean the same: with an
-`agent_view_size` other than 7 it writes where it must not."""
+"""Options that envpool receives. It has others of the same name as the package's, but they differ in meaning; with an
+`agent_view_size` other than 7 it writes out of bounds."""
 
 UNUSABLE = {
     "Dynamic-Obstacles": "moves at random and was not compared with the minigrid package's",
@@ -35,26 +33,26 @@ UNUSABLE = {
 
 
 def settings_of(env_id: str, reference: gymnasium.Env, options: Mapping[str, Option]) -> dict[str, Any]:
-    """What makes envpool's `env_id` the task that `reference` is, with `options` that the package took."""
+    """Arguments with which envpool's `env_id` is the same task as `reference`, which was made with `options`."""
     if env_id not in envpool.list_all_envs():
         raise UserError(f"envpool has no {env_id}; leave out backend=envpool")
-    for part, why in UNUSABLE.items():
+    for part, reason in UNUSABLE.items():
         if part in env_id:
-            raise UserError(f"{env_id} of envpool {why}; leave out backend=envpool")
+            raise UserError(f"{env_id} of envpool {reason}; leave out backend=envpool")
     for name in options:
         if name not in LIMITS + SHAPES:
             raise UserError(f"{env_id} with backend=envpool has no option {name!r}; leave out one of the two")
     task: Any = reference.unwrapped
     settings: dict[str, Any] = {name: value for name, value in options.items() if name in SHAPES}
-    # One more than allowed, and cut here: envpool calls an episode that ends by itself in its last allowed step cut.
+    # The class below truncates one step earlier: envpool reports a termination in the last allowed step as truncation.
     settings["max_episode_steps"] = task.max_steps + 1
     if hasattr(task, "agent_room"):
-        settings["agent_room"] = task.agent_room  # envpool's own start of ObstructedMaze-Full is another room
+        settings["agent_room"] = task.agent_room  # envpool starts ObstructedMaze-Full in another room
     return settings
 
 
 class EnvPoolMiniGrid:
-    """N environments as a `HostEnv`; sees, ends and pays as the package does."""
+    """N environments as a `HostEnv`, with the observations, rewards and ends of the package."""
 
     def __init__(self, env_id: str, reference: CellsWithDirection, options: Mapping[str, Option], num_envs: int = 1):
         if num_envs < 1:
@@ -63,12 +61,12 @@ class EnvPoolMiniGrid:
         self.info = describe_minigrid(reference)
         self._has_mission = reference.has_mission
         self._max_steps: int = reference.unwrapped.max_steps  # type: ignore[attr-defined]
-        # ObstructedMaze hides its keys in boxes of one colour; envpool paints them blue, the package grey.
+        # ObstructedMaze hides its keys in boxes of one colour: blue in envpool, grey in the package.
         self._box_colour = COLOR_TO_IDX["grey"] if "ObstructedMaze" in env_id else None
         self._observation = np.zeros((num_envs, *self.info.observation_shape), self.info.observation_dtype)
         self._length = np.zeros(num_envs, np.int64)  # steps of the current episodes
         self._resetting = np.zeros(num_envs, bool)
-        self._actions = np.zeros((1024, num_envs), np.uint8)  # of all ticks since the reset, and room for more
+        self._actions = np.zeros((1024, num_envs), np.uint8)  # of all ticks since the reset; grows by doubling
         self._ticks = 0
         self._pool: Any = None
 
@@ -77,39 +75,39 @@ class EnvPoolMiniGrid:
         return len(self._observation)
 
     def reset(self, seed: int) -> np.ndarray:
-        """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
+        """Start new episodes; [N, ...] first observations. The same seed gives the same episodes."""
         self._seed_pool(seed)
         self._begin_episodes(np.arange(self.num_envs, dtype=np.int32))
         return self._observation.copy()
 
     def step(self, actions: np.ndarray) -> Step:
-        """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
+        """Play one primitive [N] in each environment; one whose episode ended in the last tick only resets."""
         self._require_reset()
-        self._remember(actions)
+        self._append(actions)
         reward = np.zeros(self.num_envs, np.float32)
         terminated, truncated, life_lost = np.zeros((3, self.num_envs), bool)
         resetting, playing = np.flatnonzero(self._resetting), np.flatnonzero(~self._resetting)
         if len(resetting):
             self._begin_episodes(resetting)
         if len(playing):
-            played = self._play(playing, np.asarray(actions)[playing])
-            reward[playing], terminated[playing], truncated[playing] = played
+            outcome = self._play(playing, np.asarray(actions)[playing])
+            reward[playing], terminated[playing], truncated[playing] = outcome
         return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """All that was played; `restore` with the seed of the run plays it again."""
+        """All actions since the reset; `restore` with the seed of the run replays them."""
         self._require_reset()
         return {
             "actions": self._actions[: self._ticks].copy(),  # [T, N]
             "resetting": self._resetting.copy(),  # [N] the next tick only resets
-            "observation": self._observation.copy(),  # [N, ...] the newest, to check the way back
+            "observation": self._observation.copy(),  # [N, ...] the newest, to verify the replay
         }
 
     def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Go to where `snapshot` was taken in a run with this seed."""
-        saved = len(snapshot["resetting"])
-        if saved != self.num_envs:
-            raise UserError(f"the checkpoint holds {saved} environments, but the run has {self.num_envs}")
+        """Recover the state of `snapshot` in a run with this seed."""
+        saved_envs = len(snapshot["resetting"])
+        if saved_envs != self.num_envs:
+            raise UserError(f"the checkpoint holds {saved_envs} environments, but the run has {self.num_envs}")
         self.reset(seed)
         for actions in np.asarray(snapshot["actions"]):
             self.step(actions)
@@ -125,17 +123,15 @@ class EnvPoolMiniGrid:
             self._pool.close()
 
     def _seed_pool(self, seed: int) -> None:
-        """envpool takes seeds when it is made; one for each environment, 31 bits."""
-        seeds = [
-            np.random.SeedSequence(int(seed), spawn_key=(i,)).generate_state(1)[0] >> 1 for i in range(self.num_envs)
-        ]
-        # One thread: a step of so small a game costs less than waking another.
+        """Construct the environments, with one seed each."""
+        seeds = [episode_seed(int(seed), i, 0) for i in range(self.num_envs)]
+        # One thread: a step of these small tasks costs less than waking another thread.
         self._pool = envpool.make_gymnasium(
             self._env_id, num_envs=self.num_envs, env_seed=seeds, num_threads=1, **self._settings
         )
         self._ticks = 0
 
-    def _remember(self, actions: np.ndarray) -> None:
+    def _append(self, actions: np.ndarray) -> None:
         if self._ticks == len(self._actions):
             self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)])
         self._actions[self._ticks] = actions
@@ -146,7 +142,8 @@ class EnvPoolMiniGrid:
         self._length[envs] = 0
         self._resetting[envs] = False
         if self._has_mission:
-            planes = [mission_plane(text, *self._observation.shape[1:3]) for text in _texts(observation["mission"])]
+            texts: Sequence[str] = decode_mission(observation["mission"])  # type: ignore[assignment]
+            planes = [mission_plane(text, *self._observation.shape[1:3]) for text in texts]
             self._observation[envs, ..., 4] = planes
         self._observe(envs, observation)
 
@@ -158,7 +155,7 @@ class EnvPoolMiniGrid:
         truncated = (self._length[envs] >= self.info.max_episode_steps) & ~terminated
         self._resetting[envs] = terminated | truncated
         self._observe(envs, observation)
-        # The package's own formula, for its own limit.
+        # The formula of the package, with the package's own step limit.
         reward = np.where(reward > 0, 1 - 0.9 * (self._length[envs] / self._max_steps), 0)
         return reward, terminated, truncated
 
@@ -172,8 +169,3 @@ class EnvPoolMiniGrid:
     def _require_reset(self) -> None:
         if self._pool is None:
             raise RuntimeError("reset(seed) or restore(seed, snapshot) comes first")
-
-
-def _texts(missions: np.ndarray) -> Sequence[str]:
-    """The texts of byte rows [B, bytes]."""
-    return decode_mission(missions)  # type: ignore[return-value]

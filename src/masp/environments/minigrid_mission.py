@@ -1,7 +1,9 @@
-"""The text of a MiniGrid mission as one plane of an observation: the code of one word in each cell, row after row.
+"""The text of a MiniGrid mission as one plane of an observation: one word code per cell, in row-major order.
 
-So an observation stays one array of bytes, stored once in the replay. The list of words holds every word of every
-mission of the `minigrid` package (a test reads them all) and never changes its order: trained networks know the codes.
+So an observation remains a single array of bytes for the replay. The vocabulary has every word of every mission of the
+`minigrid` package, which a test checks. Its order must never change, because trained networks depend on the codes.
+
+This module does not import the `minigrid` package, because the networks of all tasks import this module.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ VOCABULARY = (
 NO_WORD, UNKNOWN_WORD = 0, 1
 NUM_CODES = len(VOCABULARY) + 2
 MOST_WORDS = 24
-"""The longest mission of the package has 17."""
+"""Upper bound on the words of a mission; the longest mission of the package has 17."""
 
 _CODES = {word: code for code, word in enumerate(VOCABULARY, UNKNOWN_WORD + 1)}
 
 
-@lru_cache(4096)  # a mission is read at every step and changes once an episode
+@lru_cache(4096)  # called at every step, but a mission changes only with the episode
 def mission_plane(mission: str, width: int, height: int) -> np.ndarray:
-    """[width, height] uint8 codes of the words of `mission`; the cells after the last word hold `NO_WORD`."""
+    """[width, height] uint8 codes of the words of `mission`; the cells after the last word are `NO_WORD`."""
     words = mission.lower().replace(",", " ").replace(".", " ").split()
-    room = min(width * height, MOST_WORDS)
-    if len(words) > room:
+    capacity = min(width * height, MOST_WORDS)
+    if len(words) > capacity:
         raise UserError(
-            f"the mission {mission!r} has {len(words)} words, but {width}x{height} cells have room for {room}; "
-            + ("choose a larger agent_view_size" if room < MOST_WORDS else "shorten it")
+            f"the mission {mission!r} has {len(words)} words, but {width}x{height} cells have room for {capacity}; "
+            + ("choose a larger agent_view_size" if capacity < MOST_WORDS else "shorten it")
         )
     plane = np.full(width * height, NO_WORD, np.uint8)
     plane[: len(words)] = [_CODES.get(word, UNKNOWN_WORD) for word in words]

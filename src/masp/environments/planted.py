@@ -1,13 +1,14 @@
-"""Tasks with planted groups of equivalent actions, so that the similarity has a known truth.
+"""Tasks with planted groups of equivalent actions, in which the true similarity is known.
 
-The primitives are the groups; every copy is a macro of length one, in an order hidden by a permutation. `rainbow` thus
-plays with one action per group, `macros` and `masp` with all copies. The grid can have real macros instead
-(`sequences`): then those of the same displacement are a group.
+There is one primitive per group; each copy is a macro of length one, and the order of the copies is shuffled. So
+`rainbow` has one action per group, `macros` and `masp` have all copies. The grid can have longer macros instead
+(`sequences`): those with the same displacement form a group.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -15,23 +16,24 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from masp.environments.base import EnvInfo
+from masp.environments.base import EnvInfo, JaxEnv, Option, make_with_options
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, Macro
 
 
-def _require(task: str, name: str, value: float, low: float, high: float = math.inf) -> None:
-    if not low <= value <= high:
-        bounds = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
-        raise UserError(f"{task}: {name} must be {bounds}, got {value}")
+def make(env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv:
+    """One planted task; `num_envs` has no effect, because the compiled loop maps the environment."""
+    del num_envs
+    task: Callable[..., JaxEnv] = PlantedBandit if env_id == "planted-bandit" else PlantedGrid
+    return make_with_options(task, env_id, options)
 
 
 def aliased_actions(
     names: list[str], copies: int, order_seed: int, uneven: bool = False
 ) -> tuple[ActionSet, np.ndarray]:
-    """One primitive per name and aliases in hidden order, `copies` actions per name; and the group of every action.
+    """One primitive per name, `copies` actions per name in shuffled order; and the group of each action.
 
-    With `uneven`, groups have 1, 2, 4, ... shares of as many actions in all, the larger ones first.
+    With `uneven`, each group has half as many copies as the group before it; the total stays the same.
     """
     _require("planted task", "copies", copies, 1)
     _require("planted task", "order_seed", order_seed, 0)
@@ -42,11 +44,11 @@ def aliased_actions(
     else:
         aliases = np.repeat(np.arange(len(names)), copies - 1)
     np.random.default_rng(order_seed).shuffle(aliases)
-    seen = [0] * len(names)
+    copy_numbers = [0] * len(names)
     macros = []
     for group in aliases.tolist():
-        seen[group] += 1
-        macros.append(Macro((group,), f"{names[group]}'{seen[group]}"))
+        copy_numbers[group] += 1
+        macros.append(Macro((group,), f"{names[group]}'{copy_numbers[group]}"))
     groups = np.concatenate([np.arange(len(names)), aliases])
     return ActionSet(len(names), macros, names), groups
 
@@ -54,26 +56,36 @@ def aliased_actions(
 def sequence_actions(
     names: list[str], moves: np.ndarray, count: int, longest: int, order_seed: int
 ) -> tuple[ActionSet, np.ndarray]:
-    """The primitives and `count` different random sequences of them; and the group of every action: its displacement.
+    """The primitives and `count` distinct random sequences of them; and the group of each action: its displacement.
 
     Args:
       moves: [primitives, 2] displacement of each primitive.
+      longest: the sequences have two to so many moves.
     """
     possible = sum(len(names) ** length for length in range(2, longest + 1))
     _require("planted-grid", "sequences", count, 0, possible)
     rng = np.random.default_rng(order_seed)
-    found: dict[tuple[int, ...], None] = {}
-    while len(found) < count:
+    sequences: dict[tuple[int, ...], None] = {}  # an ordered set
+    while len(sequences) < count:
         length = int(rng.integers(2, longest + 1))
-        found[tuple(rng.integers(0, len(names), length).tolist())] = None
-    actions = ActionSet(len(names), list(found), names)
-    displacement = [tuple(moves[list(sequence)].sum(axis=0).tolist()) for sequence in actions.sequences()]
-    numbers = {place: number for number, place in enumerate(dict.fromkeys(displacement))}
-    return actions, np.array([numbers[place] for place in displacement])
+        sequences[tuple(rng.integers(0, len(names), length).tolist())] = None
+    actions = ActionSet(len(names), list(sequences), names)
+    displacements = [tuple(moves[list(sequence)].sum(axis=0).tolist()) for sequence in actions.sequences()]
+    group_of = {displacement: group for group, displacement in enumerate(dict.fromkeys(displacements))}
+    return actions, np.array([group_of[displacement] for displacement in displacements])
+
+
+def _require(task: str, name: str, value: float, low: float, high: float = math.inf) -> None:
+    if not low <= value <= high:
+        bounds = f"at least {low}" if high == math.inf else f"in [{low}, {high}]"
+        raise UserError(f"{task}: {name} must be {bounds}, got {value}")
 
 
 class PlantedBandit:
-    """One decision per episode: in each context one group of actions pays more often than the others."""
+    """One decision per episode: in each context, one group of actions is rewarded more often than the others.
+
+    `pay_good` and `pay_bad` are the probabilities of the reward for that group and for the others.
+    """
 
     def __init__(
         self,
@@ -87,12 +99,12 @@ class PlantedBandit:
     ):
         for name, value in (("contexts", contexts), ("groups", groups)):
             _require("planted-bandit", name, value, 1)
-        for name, chance in (("pay_good", pay_good), ("pay_bad", pay_bad)):
-            _require("planted-bandit", name, chance, 0, 1)
+        for name, probability in (("pay_good", pay_good), ("pay_bad", pay_bad)):
+            _require("planted-bandit", name, probability, 0, 1)
         actions, truth = aliased_actions([f"g{i}" for i in range(groups)], copies, order_seed, uneven)
         self._contexts, self._pay = contexts, (pay_bad, pay_good)
-        good = np.arange(contexts) % groups
-        self._good = jnp.asarray(np.random.default_rng(order_seed + 1).permutation(good))
+        good_groups = np.arange(contexts) % groups
+        self._good_groups = jnp.asarray(np.random.default_rng(order_seed + 1).permutation(good_groups))
         self.info = EnvInfo(
             env_id="planted-bandit",
             observation_shape=(contexts,),
@@ -109,8 +121,8 @@ class PlantedBandit:
         return context, jax.nn.one_hot(context, self._contexts)
 
     def step(self, state: Array, action: Array, key: Array) -> tuple[Array, Array, Array, Array, Array]:
-        chance = jnp.where(action == self._good[state], self._pay[1], self._pay[0])
-        reward = jax.random.bernoulli(key, chance).astype(jnp.float32)
+        probability = jnp.where(action == self._good_groups[state], self._pay[1], self._pay[0])
+        reward = jax.random.bernoulli(key, probability).astype(jnp.float32)
         return state, jnp.zeros(self._contexts), reward, jnp.array(True), jnp.array(False)
 
 
@@ -123,12 +135,12 @@ class GridState(NamedTuple):
 
 
 class PlantedGrid:
-    """Walk from a random cell to a random goal; reward 1 there, the episode is cut after `max_steps`.
+    """Walk from a random cell to a random goal, with reward 1 at the goal; truncated after `max_steps`.
 
-    `cliff`: who leaves the grid falls, and the episode is over. `pay`: chance that arriving pays. `sequences`: so many
-    random sequences of two to four moves as macros, instead of copies of the moves. `opaque`: every copy is a primitive
-    of its own, so that nothing but what it does tells what it is alike to; `rainbow` has them all, too. Both: macros
-    are sequences of such copies, as where several buttons of a game do the same.
+    `cliff`: a move off the grid terminates the episode. `pay`: probability of the reward at the goal. `sequences`:
+    number of macros that are random sequences of two to four moves, instead of copies of the moves. `opaque`: each copy
+    is a primitive of its own, for `rainbow` too, so that only its effect shows which actions are similar. With both,
+    macros are sequences of such copies, as in a game in which several buttons have the same effect.
     """
 
     def __init__(
@@ -143,7 +155,7 @@ class PlantedGrid:
         sequences: int = 0,
         opaque: bool = False,
     ):
-        _require("planted-grid", "size", size, 2)  # with one cell there is nowhere to start from
+        _require("planted-grid", "size", size, 2)  # the start is not the goal
         _require("planted-grid", "max_steps", max_steps, 1)
         _require("planted-grid", "pay", pay, 0, 1)
         names, moves = ["up", "right", "down", "left"], np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])
@@ -170,19 +182,19 @@ class PlantedGrid:
         cells = self._size**2
         key_goal, key_offset = jax.random.split(key)
         goal = jax.random.randint(key_goal, (), 0, cells)
-        start = (goal + jax.random.randint(key_offset, (), 1, cells)) % cells  # anywhere but on the goal
+        start = (goal + jax.random.randint(key_offset, (), 1, cells)) % cells  # any cell except the goal
         state = GridState(self._cell(start), self._cell(goal), jnp.zeros((), jnp.int32))
         return state, self._observe(state)
 
     def step(self, state: GridState, action: Array, key: Array) -> tuple[GridState, Array, Array, Array, Array]:
-        wanted = state.position + self._moves[action]
-        position = jnp.clip(wanted, 0, self._size - 1)
-        fallen = jnp.any(wanted != position) & self._cliff
+        target = state.position + self._moves[action]
+        position = jnp.clip(target, 0, self._size - 1)
+        fallen = jnp.any(target != position) & self._cliff
         state = GridState(position, state.goal, state.steps + 1)
         arrived = jnp.all(position == state.goal) & ~fallen
-        cut = (state.steps >= self._max_steps) & ~arrived & ~fallen
-        paid = arrived & jax.random.bernoulli(key, self._pay) if self._pay < 1 else arrived
-        return state, self._observe(state), paid.astype(jnp.float32), arrived | fallen, cut
+        truncated = (state.steps >= self._max_steps) & ~arrived & ~fallen
+        rewarded = arrived & jax.random.bernoulli(key, self._pay) if self._pay < 1 else arrived
+        return state, self._observe(state), rewarded.astype(jnp.float32), arrived | fallen, truncated
 
     def _cell(self, index: Array) -> Array:
         return jnp.stack([index // self._size, index % self._size])

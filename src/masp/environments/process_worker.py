@@ -1,7 +1,7 @@
-"""The other side of `ProcessVector`: a process that holds one environment and does what the pipe says.
+"""The process of one environment of a `ProcessVector`, which executes the commands of a pipe.
 
-It imports no JAX, so that a process costs as little as its environment. It ends when the pipe does, however that came
-about: a parent that was killed closes its pipes too.
+It does not import JAX, so that it costs no more than its environment. It exits when the pipe closes, which also
+happens when the parent is killed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from gymnasium import spaces
 from masp.errors import UserError
 
 
-class Played(NamedTuple):
-    """What one step brought, apart from the observation."""
+class Outcome(NamedTuple):
+    """The result of one step without the observation."""
 
     reward: float
     terminated: bool
@@ -28,11 +28,11 @@ class Played(NamedTuple):
     life_lost: bool
 
 
-class Served:
-    """One environment whose observations go to `row`, an array that the parent sees too.
+class EnvServer:
+    """One environment that writes its observations to `row`, an array in memory shared with the parent.
 
-    An environment with `get_state() -> bytes` and `set_state(bytes)` is saved by these. Any other is saved as its
-    actions since the reset, and restored by playing them again.
+    If the environment has `get_state() -> bytes` and `set_state(bytes)`, these save and load it. Otherwise its saved
+    state is the list of actions since the reset, and loading replays them.
     """
 
     def __init__(self, make: Callable[[], gymnasium.Env], row: np.ndarray):
@@ -41,27 +41,27 @@ class Served:
         self._actions: list[int] = []
 
     def reset(self, seed: int) -> None:
-        if self._env is None:  # made by the first command, so that its errors are answers like any other
+        if self._env is None:  # here, so that an error of the constructor becomes an answer
             self._env = self._make()
         self._actions = []
         self._observe(self._env.reset(seed=seed)[0])
 
-    def step(self, action: int) -> Played:
+    def step(self, action: int) -> Outcome:
         observation, reward, terminated, truncated, info = self._env.step(action)
         self._actions.append(action)
         self._observe(observation)
-        # An episode that ends by itself in its last allowed step was not cut.
-        cut = bool(truncated and not terminated)
-        return Played(float(reward), bool(terminated), cut, bool(info.get("life_lost", False)))
+        # A termination in the last allowed step is not a truncation.
+        truncated = bool(truncated and not terminated)
+        return Outcome(float(reward), bool(terminated), truncated, bool(info.get("life_lost", False)))
 
     def save(self, _: None) -> bytes:
         return self._env.get_state() if self._has_state else np.array(self._actions, np.int32).tobytes()
 
     def load(self, saved: tuple[int, bytes, np.ndarray]) -> bool:
-        """Go to where `save` was called in an episode; False if playing it again led somewhere else.
+        """Recover the state of an earlier `save`; False if the replay leads to another observation.
 
         Args:
-          saved: the seed of the episode, what `save` returned, and the observation of that moment.
+          saved: seed of the episode, result of `save`, and the observation at that time.
         """
         seed, state, observation = saved
         self.reset(seed)
@@ -73,8 +73,8 @@ class Served:
         for action in np.frombuffer(state, np.int32).tolist():
             if ended:
                 return False
-            played = self.step(action)
-            ended = played.terminated or played.truncated
+            outcome = self.step(action)
+            ended = outcome.terminated or outcome.truncated
         return np.array_equal(self._row, observation, equal_nan=True)
 
     def render(self, _: None) -> np.ndarray | None:
@@ -97,29 +97,29 @@ class Served:
 
 
 def serve(pipe: Connection, make: Callable[[], gymnasium.Env], memory: Any, index: int, row: np.ndarray) -> None:
-    """Answer commands (name, argument) until the pipe is closed.
+    """Execute commands (name, argument) until the pipe is closed.
 
     Args:
-      memory: bytes of all observations, shared with the parent.
-      index: which environment this is.
-      row: an observation, for its shape and type.
+      memory: bytes of the observations of all environments, shared with the parent.
+      index: index of this environment.
+      row: an array with the shape and dtype of one observation.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the parent handles it
     rows = np.frombuffer(memory, row.dtype).reshape(-1, *row.shape)
-    served = Served(make, rows[index])
+    server = EnvServer(make, rows[index])
     while True:
         try:
             name, argument = pipe.recv()
-            pipe.send(_answer(served, name, argument))
+            pipe.send(_answer(server, name, argument))
         except (EOFError, OSError):
             break
-    served.close()
+    server.close()
 
 
-def _answer(served: Served, name: str, argument: Any) -> tuple[str, Any]:
-    """`done` with a result, or what went wrong: `mistake` of the user, or `failure` with its traceback."""
+def _answer(server: EnvServer, name: str, argument: Any) -> tuple[str, Any]:
+    """`done` with the result, `mistake` with the message of a `UserError`, or `failure` with a traceback."""
     try:
-        return "done", getattr(served, name)(argument)
+        return "done", getattr(server, name)(argument)
     except UserError as error:
         return "mistake", str(error)
     except Exception:

@@ -1,66 +1,142 @@
 """Environments by id, with options.
 
-Packages that hold environments are imported when one of theirs is asked for, not before.
+The table of families imports none of their packages: a family's module is imported when one of its ids is made.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from masp.environments import (
-    any_gymnasium,
-    atari_family,
-    minatar_family,
-    minigrid_family,
-    planted_family,
-    retro_family,
-    street_fighter_family,
-)
-from masp.environments.base import HostEnv, JaxEnv
-from masp.environments.family import Family, Option
+from masp.environments.atari_scores import game_of, known_games
+from masp.environments.base import BOX2D, ENVPOOL, OPENCV, Family, HostEnv, JaxEnv, Option
 from masp.errors import UserError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
+PLANTED_IDS = ("planted-bandit", "planted-grid")
+MINATAR_IDS = tuple(f"minatar-{game}" for game in ("asterix", "breakout", "freeway", "seaquest", "space_invaders"))
+STREET_FIGHTER_IDS = ("street-fighter", "StreetFighterIISpecialChampionEdition-Genesis-v0")
+RETRO_CONSOLES = (
+    "32x|Arcade|Atari2600|GameBoy|GameGear|GbAdvance|GbColor|Genesis|N64|Nes|NintendoDs|PCEngine|SCD|Saturn|Sms|Snes"
+)
+"""As stable-retro spells them in its ids."""
+
+
+def _is_minigrid(env_id: str) -> bool:
+    from masp.environments.minigrid import full_id
+
+    return full_id(env_id) is not None
+
+
+def _is_retro(env_id: str) -> bool:
+    return env_id.startswith("retro-") or re.fullmatch(rf"\w+-({RETRO_CONSOLES})(-v\d+)?", env_id) is not None
+
+
+GYMNASIUM = Family(
+    name="Gymnasium",
+    contains=lambda env_id: True,
+    module="gymnasium_env",
+    examples=("CartPole-v1", "LunarLander-v3", "your_module:YourEnv-v0"),
+    preset="gymnasium",
+    optional=(BOX2D,),
+)
+
 FAMILIES: tuple[Family, ...] = (
-    planted_family.FAMILY,
-    minatar_family.FAMILY,
-    minigrid_family.FAMILY,
-    atari_family.FAMILY,
-    street_fighter_family.FAMILY,
-    retro_family.FAMILY,
-    any_gymnasium.FAMILY,  # knows every id, so it comes last
+    Family(
+        name="planted",
+        contains=PLANTED_IDS.__contains__,
+        module="planted",
+        examples=PLANTED_IDS,
+        preset="planted",
+        ids=PLANTED_IDS,
+    ),
+    Family(
+        name="MinAtar",
+        contains=MINATAR_IDS.__contains__,
+        module="minatar",
+        examples=("minatar-breakout", "minatar-freeway"),
+        preset="minatar",
+        ids=MINATAR_IDS,
+        package="pgx",
+        extra="minatar",
+    ),
+    Family(
+        name="MiniGrid",
+        contains=_is_minigrid,
+        module="minigrid",
+        examples=("DoorKey-5x5", "FourRooms", "LockedRoom", "ObstructedMaze-Full-v1"),
+        preset="minigrid",
+        package="minigrid",
+        explicit_options=("backend=minigrid",),
+        backends=(ENVPOOL,),
+    ),
+    Family(
+        name="Atari",
+        contains=lambda env_id: game_of(env_id) is not None,
+        module="atari",
+        examples=("Breakout", "Pong", "MsPacman", "ALE/Tetris-v5"),
+        preset="atari",
+        ids=known_games(),
+        package="ale_py",
+        extra="atari",
+        dependencies=(OPENCV,),
+        explicit_options=("backend=ale",),
+        backends=(ENVPOOL,),
+    ),
+    Family(
+        name="Street Fighter II",
+        contains=STREET_FIGHTER_IDS.__contains__,
+        module="street_fighter",
+        examples=STREET_FIGHTER_IDS[:1],
+        preset="paper-sf2",
+        ids=STREET_FIGHTER_IDS,
+        package="stable_retro",
+        extra="retro",
+        explicit_options=("combos=I",),
+    ),
+    Family(
+        name="retro games",
+        contains=_is_retro,
+        module="retro",
+        examples=("retro-Airstriker", "Airstriker-Genesis-v0"),
+        preset="retro",
+        package="stable_retro",
+        extra="retro",
+    ),
+    GYMNASIUM,  # contains every id, so it is the last
 )
 
 
 def make_env(env_id: str, options: Sequence[str] = (), num_envs: int = 1) -> JaxEnv | HostEnv:
-    """The environment called `env_id`.
+    """The environment with the id `env_id`.
 
     Args:
       env_id: an id of one of the `FAMILIES`; see `masp envs`.
-      options: `name=value` each, arguments of the environment.
-      num_envs: how many a host environment steps together; a JAX environment is one, the loop maps it.
+      options: arguments of the environment, each as `name=value`.
+      num_envs: number of environments in a host environment; a JAX environment is always one, the loop maps it.
     """
-    given = parse_options(options)
+    parsed_options = parse_options(options)
     family = family_of(env_id)
     family.require_installed(env_id)
-    if family is any_gymnasium.FAMILY and not any_gymnasium.exists(env_id):
-        raise UserError(f"unknown environment {env_id!r}; {_hint(env_id)}")
-    return family.make(env_id, given, num_envs)
+    if family is GYMNASIUM:
+        _require_gymnasium_id(env_id)
+    return family.make(env_id, parsed_options, num_envs)
 
 
 def stated_options(env_id: str, options: Sequence[str]) -> tuple[str, ...]:
-    """`options` with those added whose value a run must write down, given or not: a default may change one day."""
-    given = {option.partition("=")[0] for option in options}
-    return (*options, *(option for option in family_of(env_id).stated if option.partition("=")[0] not in given))
+    """`options` and the defaults that a run records explicitly, because a later version may change them."""
+    names = {option.partition("=")[0] for option in options}
+    defaults = family_of(env_id).explicit_options
+    return (*options, *(option for option in defaults if option.partition("=")[0] not in names))
 
 
 def family_of(env_id: str) -> Family:
-    """The first family that knows the id."""
-    return next(family for family in FAMILIES if family.knows(env_id))
+    """The first family that contains the id."""
+    return next(family for family in FAMILIES if family.contains(env_id))
 
 
 def is_jax(env: JaxEnv | HostEnv) -> TypeIs[JaxEnv]:
@@ -77,11 +153,11 @@ def parse_options(options: Sequence[str]) -> dict[str, Option]:
             raise UserError(f"environment option {option!r}: expected name=value, for example size=5")
         if name in parsed:
             raise UserError(f"environment option {name} is given twice")
-        parsed[name] = _value(text)
+        parsed[name] = _parse_value(text)
     return parsed
 
 
-def _value(text: str) -> Option:
+def _parse_value(text: str) -> Option:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for number in (int, float):
@@ -92,8 +168,14 @@ def _value(text: str) -> Option:
     return text
 
 
-def _hint(env_id: str) -> str:
-    """The names nearest to a mistaken one."""
-    known = {name.lower(): name for family in FAMILIES if family.installed for name in family.names()}
-    near = [known[match] for match in difflib.get_close_matches(env_id.rpartition(":")[2].lower(), known, 3)]
-    return f"did you mean {' or '.join(near)}?" if near else "`masp envs` lists what there is"
+def _require_gymnasium_id(env_id: str) -> None:
+    """Raise `UserError` with the most similar ids of all families if Gymnasium has no such id."""
+    from masp.environments.gymnasium_env import UnknownIdError, find_spec
+
+    try:
+        find_spec(env_id)
+    except UnknownIdError:
+        names = {name.lower(): name for family in FAMILIES if family.installed for name in family.names()}
+        matches = difflib.get_close_matches(env_id.rpartition(":")[2].lower(), names, 3)
+        hint = f"did you mean {' or '.join(names[match] for match in matches)}?" if matches else "see `masp envs`"
+        raise UserError(f"unknown environment {env_id!r}; {hint}") from None

@@ -1,4 +1,4 @@
-"""What stable-retro has on disk: games, their ROMs, states and buttons. No emulator runs here."""
+"""The files of stable-retro: games, their ROMs, states and buttons. This module starts no emulator."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ IMPORT_COMMAND = "python -m stable_retro.import DIR"
 
 @dataclass(frozen=True)
 class Game:
-    """An integrated game; its ROM may be missing."""
+    """A game with an integration; its ROM may be missing."""
 
     id: str
     folders: tuple[str, ...]
-    """Where its files are; the first that has one is used."""
+    """Folders of its files, in order of precedence."""
 
     def file(self, name: str) -> Path | None:
         paths = (Path(folder, self.id, name) for folder in self.folders)
@@ -36,27 +36,28 @@ class Game:
 
     @property
     def rom(self) -> Path | None:
-        endings = stable_retro.data.EMU_EXTENSIONS
-        return next((found for ending in endings if (found := self.file(f"rom{ending}"))), None)
+        suffixes = stable_retro.data.EMU_EXTENSIONS
+        return next((path for suffix in suffixes if (path := self.file(f"rom{suffix}"))), None)
 
     @property
     def console(self) -> dict[str, Any]:
-        """What stable-retro knows of the machine that the game runs on, by the ending of its ROM."""
+        """Stable-retro's description of the console, which the suffix of the ROM identifies."""
         return stable_retro.data.EMU_INFO[stable_retro.data.EMU_EXTENSIONS[self.require_rom().suffix]]
 
     def require_rom(self) -> Path:
         rom = self.rom
         if rom is None:
             digests = self.file("rom.sha")
-            known = f" (SHA-1 {digests.read_text().split()[0]})" if digests else ""
+            digest = f" (SHA-1 {digests.read_text().split()[0]})" if digests else ""
             raise UserError(
-                f"{self.id}: its ROM{known} is not there; put your own copy into a folder DIR, then {IMPORT_COMMAND}"
+                f"{self.id}: its ROM{digest} is not installed; put your own copy into a folder DIR, "
+                f"then {IMPORT_COMMAND}"
             )
         return rom
 
 
 def folders(integrations: str = "") -> tuple[str, ...]:
-    """Where games are looked for: the user's own folder first, then what comes with stable-retro."""
+    """Folders to search for games: the user's own first, then those of stable-retro."""
     if integrations and not Path(integrations).is_dir():
         raise UserError(f"integrations={integrations}: there is no such folder")
     own = (os.path.abspath(integrations),) if integrations else ()
@@ -66,59 +67,58 @@ def folders(integrations: str = "") -> tuple[str, ...]:
 
 def find_game(name: str, integrations: str = "") -> Game:
     """The game called `name`: a full id, or `retro-` and the beginning of one, up to a dash."""
-    where = folders(integrations)
+    search_path = folders(integrations)
     short = name.removeprefix(PREFIX)
-    ids = {entry for folder in where for entry in os.listdir(folder)}
+    ids = {entry for folder in search_path for entry in os.listdir(folder)}
     if short in ids:
-        return Game(short, where)
-    found = sorted(entry for entry in ids if entry.lower().startswith(f"{short.lower()}-"))
-    stable = [entry for entry in found if Path(where[-3], entry).exists()]
-    found = stable or found
-    if not found:
-        near = sorted(entry for entry in ids if entry.lower().startswith(short.lower()))
-        near = (near or difflib.get_close_matches(short, ids))[:3]
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return Game(short, search_path)
+    matches = sorted(entry for entry in ids if entry.lower().startswith(f"{short.lower()}-"))
+    stable_matches = [entry for entry in matches if Path(search_path[-3], entry).exists()]
+    matches = stable_matches or matches
+    if not matches:
+        similar = sorted(entry for entry in ids if entry.lower().startswith(short.lower()))
+        similar = (similar or difflib.get_close_matches(short, ids))[:3]
+        hint = f"; did you mean {' or '.join(similar)}?" if similar else ""
         raise UserError(f"stable-retro has no game called {short!r}{hint}")
-    if len(found) > 1:
-        raise UserError(f"{name} may be {' or '.join(found)}; give one of these")
-    return Game(found[0], where)
+    if len(matches) > 1:
+        raise UserError(f"{name} may be {' or '.join(matches)}; give one of these")
+    return Game(matches[0], search_path)
 
 
 def games_with_rom() -> list[str]:
-    """Ids of the games that can be played here."""
-    roms = {f"rom{ending}" for ending in stable_retro.data.EMU_EXTENSIONS}
-    found = set()
+    """Ids of the games whose ROM is installed."""
+    roms = {f"rom{suffix}" for suffix in stable_retro.data.EMU_EXTENSIONS}
+    games = set()
     for folder in folders():
         for entry in os.scandir(folder):
             if entry.is_dir() and roms.intersection(os.listdir(entry)):
-                found.add(entry.name)
-    return sorted(found)
+                games.add(entry.name)
+    return sorted(games)
 
 
 def find_states(game: Game, pattern: str) -> list[Path]:
-    """The states that `pattern` means.
+    """The start states that match `pattern`; an empty list means power-on.
 
     Args:
-      pattern: a name, or several by `*`, of the states that come with the game, or the path of state files; empty: the
-        one that the integration names. No state at all means: from power on.
+      pattern: name of a state of the game, a pattern with `*`, or path of state files; empty: the game's default.
     """
     if not pattern:
         metadata = game.file("metadata.json")
         pattern = json.loads(metadata.read_text()).get("default_state", "") if metadata else ""
         if not pattern:
             return []
-    known = {path.stem: path for folder in reversed(game.folders) for path in Path(folder, game.id).glob("*.state")}
-    chosen = [known[name] for name in fnmatch.filter(sorted(known), pattern.removesuffix(".state"))]
-    if not chosen:
-        path = Path(os.path.abspath(pattern))
-        chosen = [found for found in sorted(path.parent.glob(path.name)) if found.is_file()]
-    if not chosen:
-        raise UserError(f"{game.id}: there is no state {pattern!r}; there are {', '.join(sorted(known)) or 'none'}")
-    return chosen
+    states = {path.stem: path for folder in reversed(game.folders) for path in Path(folder, game.id).glob("*.state")}
+    matches = [states[name] for name in fnmatch.filter(sorted(states), pattern.removesuffix(".state"))]
+    if not matches:
+        absolute = Path(os.path.abspath(pattern))
+        matches = [path for path in sorted(absolute.parent.glob(absolute.name)) if path.is_file()]
+    if not matches:
+        raise UserError(f"{game.id}: there is no state {pattern!r}; there are {', '.join(sorted(states)) or 'none'}")
+    return matches
 
 
 def read_state(path: Path) -> bytes:
-    """What the emulator wrote, which is kept packed."""
+    """The decompressed state of the emulator in a file."""
     try:
         return gzip.decompress(path.read_bytes())
     except (OSError, EOFError) as error:
@@ -126,16 +126,16 @@ def read_state(path: Path) -> bytes:
 
 
 def button_choices(game: Game, only: Sequence[str] = ()) -> list[tuple[str, ...]]:
-    """Every combination of buttons that the integration allows, in stable-retro's own order of discrete actions.
+    """All combinations of buttons that the integration allows, in stable-retro's order of discrete actions.
 
     Args:
-      only: leave out combinations with other buttons than these; empty: leave out none.
+      only: the buttons to use; empty: all.
     """
     scenario = game.file("scenario.json")
     groups = (json.loads(scenario.read_text()) if scenario else {}).get("actions") or game.console["actions"]
-    known = {button for group in groups for choice in group for button in choice}
-    if unknown := set(only) - known:
-        raise UserError(f"{game.id} has no button {', '.join(sorted(unknown))}; it has {', '.join(sorted(known))}")
+    buttons = {button for group in groups for choice in group for button in choice}
+    if unknown := set(only) - buttons:
+        raise UserError(f"{game.id} has no button {', '.join(sorted(unknown))}; it has {', '.join(sorted(buttons))}")
     bits = {button: 1 << i for i, button in enumerate(game.console["buttons"])}
     allowed = [{choice for choice in map(tuple, group) if not only or set(choice) <= set(only)} for group in groups]
     ordered = [sorted(choices, key=lambda choice: sum(bits[button] for button in choice)) for choices in allowed]
@@ -144,13 +144,13 @@ def button_choices(game: Game, only: Sequence[str] = ()) -> list[tuple[str, ...]
 
 
 def has_script(game: Game) -> bool:
-    """Whether the rewards come from a program beside the emulator, which remembers things of its own."""
+    """Whether a script computes the rewards; its variables are not in the state of the emulator."""
     scenario = game.file("scenario.json")
     return scenario is not None and "scripts" in json.loads(scenario.read_text())
 
 
 def integration_type(game: Game) -> Integrations:
-    """What makes stable-retro look where `game` was found."""
+    """The argument with which stable-retro loads `game` from its folders."""
     standard = {str(Path(stable_retro.data.path(), kind)) for kind in ("stable", "contrib", "experimental")}
     for folder in game.folders:
         if folder not in standard and folder not in Integrations.CUSTOM.paths:

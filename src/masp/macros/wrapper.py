@@ -5,34 +5,51 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium import spaces
 
-from masp.environments.gym_vector import env_name, num_actions
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
 
+def env_name(env: gymnasium.Env) -> str:
+    """The id of the environment, or its class name if it was not made by id."""
+    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
+
+
+def num_actions(env: gymnasium.Env) -> int:
+    """The number of primitive actions; raises `UserError` unless the actions are Discrete and numbered from 0."""
+    space = env.action_space
+    if not isinstance(space, spaces.Discrete):
+        kind = type(space).__name__
+        problem = f"continuous actions ({kind})" if isinstance(space, spaces.Box) else f"{kind} actions"
+        raise UserError(f"{env_name(env)} has {problem}; masp needs Discrete")
+    if space.start != 0:
+        raise UserError(f"{env_name(env)} numbers its actions from {space.start}; masp needs Discrete with start=0")
+    return int(space.n)
+
+
 class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
-    """Every step plays one action of `actions` to its end, or to the end of the episode.
+    """Each step plays one action of `actions` to its end, or to the end of the episode.
 
-    The reward is the sum of gamma^i r_i over the steps really played. A learner must then discount by
-    `info["discount"]` in place of its gamma: gamma^steps, and 0 where the episode terminated; one that was truncated
-    keeps its discount, because its value goes on. `info` is that of the last step played, with these added:
+    The reward is the sum of gamma^i r_i over the primitive steps that were played. A learner must discount the next
+    value by `info["discount"]` instead of its own gamma: gamma^steps, or 0 if the episode terminated. A truncated
+    episode keeps its discount, because it bootstraps. `info` is that of the last primitive step, with these additions:
 
-      discount: what the value of the next observation is worth.
-      steps: how many primitives were played.
-      raw_reward: sum of the rewards, not discounted.
+      discount: factor of the value of the next observation.
+      steps: number of primitive steps that were played.
+      raw_reward: undiscounted sum of the rewards.
     """
 
     def __init__(self, env: gymnasium.Env, actions: ActionSet, gamma: float = 0.99):
         if not 0.0 <= gamma <= 1.0:
             raise UserError(f"gamma must be between 0 and 1, got {gamma}")
         actions.require_primitives(num_actions(env), env_name(env))
-        # Kept so that Gymnasium can build the same wrapper again from the environment's spec.
+        # Gymnasium rebuilds the wrapper from the environment's spec with these arguments.
         gymnasium.utils.RecordConstructorArgs.__init__(self, actions=actions, gamma=gamma)
         gymnasium.Wrapper.__init__(self, env)
         self.actions = actions
         self.gamma = float(gamma)
-        self.action_space = gymnasium.spaces.Discrete(len(actions))
+        self.action_space = spaces.Discrete(len(actions))
         self._sequences = actions.sequences()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:

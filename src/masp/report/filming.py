@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from masp.environments.gym_vector import GymVector
+from masp.environments.gymnasium_vector import GymVector
 from masp.environments.registry import is_jax, make_env
 from masp.errors import UserError
 from masp.report.pictures import picture

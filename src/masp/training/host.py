@@ -14,7 +14,7 @@ from jax import Array
 from masp.agent.acting import Episodes
 from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally
 from masp.config import TrainConfig
-from masp.environments.base import HostEnv, Step
+from masp.environments.base import HostEnv, Step, derived_seed
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
 from masp.training.compiled import ring_ticks, without_observations
@@ -44,7 +44,7 @@ class HostLoop:
     def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> HostState:
         """Before the first tick of the one run."""
         (config,), (own,) = configs, actions
-        self._seed = config.seed
+        self._seed = derived_seed(config.seed, "training")
         observation = jnp.asarray(self.env.reset(self._seed))
         keys, start = start_of(config, own)
         return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
@@ -138,7 +138,7 @@ class HostLoop:
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]
-        rollout = self._evaluation_begin(policy, env.reset(int(key[1]) & 0x7FFFFFFF))
+        rollout = self._evaluation_begin(policy, env.reset(derived_seed(int(key[1]), "evaluation")))
         tick = 0
         while any(len(episodes) < rounds for episodes in done):
             rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)

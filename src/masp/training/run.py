@@ -21,6 +21,10 @@ from masp.training.loop import make_loop
 from masp.training.run_dir import RunDir
 
 
+EVALUATION = 0x6576616C
+"""Folded into keys of evaluations."""
+
+
 @dataclass(frozen=True)
 class Run:
     """Everything of a run that outlives it."""
@@ -49,7 +53,9 @@ class Run:
         """Returns and steps of so many episodes, played without noise and greedily but for `eval_epsilon`."""
         loop = make_loop(self.config, self.actions)
         try:
-            played = loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
+            # Folded, so that no seed of training gives the same key.
+            key = jax.random.fold_in(jax.random.PRNGKey(seed), EVALUATION)
+            played = loop.play(self.params, self.context, key, episodes)
             return played.score, played.steps
         finally:
             loop.close()

@@ -39,7 +39,7 @@ class TrainedAgent:
         self._rng = np.random.default_rng(seed)
         self._table, self._lengths = agent.actions.table, agent.actions.lengths
         self._choosable = np.array(agent.choosable)
-        self._num_envs = 0
+        self._begin(0)
 
     def __repr__(self) -> str:
         env, actions = self._agent.info.env_id, self._agent.actions
@@ -53,7 +53,7 @@ class TrainedAgent:
     def reset(self, ended: np.ndarray | None = None) -> None:
         """Begin new episodes: everywhere, or where `ended` [N] is true."""
         if ended is None:
-            self._num_envs = 0
+            self._begin(0)
         else:
             mask = np.asarray(ended, bool)
             self._frames[mask], self._position[mask] = 0, 0

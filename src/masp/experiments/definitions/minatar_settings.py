@@ -6,12 +6,12 @@ of the last layer, and an embedding of the similarity 17 million. All variants a
 
 from __future__ import annotations
 
-from masp.environments.minatar_family import NAMES
+from masp.environments.registry import MINATAR_IDS
 from masp.experiments.definitions.games import Setting
 from masp.experiments.experiment import Scale, options
 from masp.presets import SWEEPS
 
-TITLES = {name.removeprefix("minatar-").replace("_", " ").title(): name for name in NAMES}
+TITLES = {name.removeprefix("minatar-").replace("_", " ").title(): name for name in MINATAR_IDS}
 """`Space Invaders` to `minatar-space_invaders`."""
 
 QUICK = {

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment as a vector that can be stopped and resumed."""
+"""Gymnasium environments as a vector that can be stopped and resumed."""
 
 import gymnasium
 import numpy as np
@@ -7,26 +7,27 @@ from gymnasium import spaces
 from vectors import assert_equal, play, stack
 
 from masp.environments import make_env
-from masp.environments.gym_vector import GymVector, episode_seed
+from masp.environments.base import episode_seed
+from masp.environments.gymnasium_vector import GymVector
 from masp.errors import UserError
 from tape_env import TapeEnv
 
 
 def with_spaces(observation_space, action_space=None):
-    """A `TapeEnv` that claims other spaces and observes samples of them."""
+    """A `TapeEnv` with other spaces, whose observations are samples."""
 
-    class Claims(TapeEnv):
+    class OtherSpaces(TapeEnv):
         def _observe(self, action):
             observation_space.seed(int(self._steps))
             return observation_space.sample()
 
-    env = Claims()
+    env = OtherSpaces()
     env.observation_space = observation_space
     env.action_space = action_space or env.action_space
     return env
 
 
-def test_an_episode_is_its_seed_and_its_actions():
+def test_seed_and_actions_determine_an_episode():
     vector = GymVector(TapeEnv, 2)
     first, actions, steps = play(vector, 30, seed=7)
     for i in range(2):
@@ -39,16 +40,10 @@ def test_an_episode_is_its_seed_and_its_actions():
             else:
                 expected = env.step(actions[t, i])[:4]
             np.testing.assert_array_equal(steps.observation[t, i], expected[0])
-            got = (steps.reward[t, i], steps.terminated[t, i], steps.truncated[t, i])
-            assert got == (np.float32(expected[1]), *expected[2:])
+            outcome = (steps.reward[t, i], steps.terminated[t, i], steps.truncated[t, i])
+            assert outcome == (np.float32(expected[1]), *expected[2:])
             resetting = expected[2] or expected[3]
         assert episode >= 2
-
-
-def test_episode_seeds_differ():
-    seeds = {episode_seed(seed, env, episode) for seed in (0, 1, 2**40) for env in range(10) for episode in range(10)}
-    assert len(seeds) == 300
-    assert all(0 <= seed < 2**31 for seed in seeds)
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2, 5, 13, 40])
@@ -74,7 +69,7 @@ def test_resumed_equals_uninterrupted(name, ticks, tmp_path):
     assert_equal(stack(resumed, later), uninterrupted)
 
 
-def test_a_snapshot_before_a_reset_resumes_there():
+def test_a_snapshot_before_a_reset_tick_is_restored():
     vector = GymVector(lambda: TapeEnv([1.0, 2.0]), 1)
     vector.reset(0)
     vector.step(np.array([0]))
@@ -87,7 +82,7 @@ def test_a_snapshot_before_a_reset_resumes_there():
     assert (step.reward[0], step.terminated[0], step.observation[0, 0]) == (0.0, False, 0.0)
 
 
-def test_an_environment_that_does_not_repeat_is_refused():
+def test_restoring_another_episode_is_refused():
     vector = GymVector(TapeEnv, 2)
     play(vector, 5)
     snapshot = vector.snapshot()
@@ -99,15 +94,15 @@ def test_an_environment_that_does_not_repeat_is_refused():
         vector.restore(1, snapshot)
 
 
-def test_observations_are_the_callers_to_keep():
+def test_observations_are_copies():
     vector = GymVector(TapeEnv, 1)
     first = vector.reset(0)
-    kept = first.copy()
+    copy = first.copy()
     vector.step(np.array([1]))
-    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(first, copy)
 
 
-def test_step_before_reset_is_a_bug():
+def test_step_before_reset_raises():
     with pytest.raises(RuntimeError, match="comes first"):
         GymVector(TapeEnv).step(np.array([0]))
 
@@ -153,7 +148,7 @@ def test_discrete_observations_are_one_hot():
         (lambda: with_spaces(spaces.Box(0, 255, (8, 8, 3), np.uint8)), "at least 36"),
     ],
 )
-def test_mistakes_are_named(env, message):
+def test_unsupported_spaces_are_named(env, message):
     with pytest.raises(UserError, match=message):
         GymVector(env)
 
@@ -164,3 +159,14 @@ def test_description_of_a_plain_environment():
     assert info.actions.sequences()[2:] == [(0, 0), (1, 1), (0, 0, 0, 0), (1, 1, 1, 1)]
     with pytest.raises(UserError, match="num_envs must be at least 1"):
         make_env("CartPole-v1", (), 0)
+
+
+def test_final_observations_are_shown():
+    env = make_env("CartPole-v1", ["max_episode_steps=14"], 4)
+    first, _, steps = play(env, 60)
+    fallen = (np.abs(steps.observation[..., 0]) > 2.4) | (np.abs(steps.observation[..., 2]) > np.deg2rad(12))
+    assert steps.terminated.any()
+    assert steps.truncated.any()
+    np.testing.assert_array_equal(fallen, steps.terminated)
+    assert np.abs(first).max() <= 0.05
+    assert np.abs(steps.observation[1:][(steps.terminated | steps.truncated)[:-1]]).max() <= 0.05

@@ -1,4 +1,4 @@
-"""Every combo of both sets, as the console itself reads it from the pad, on either side of the opponent."""
+"""All combos of both sets, as the console reads them from the pad, with the opponent on either side."""
 
 import dataclasses
 from functools import partial
@@ -12,24 +12,23 @@ from pad_cartridge import frames_logged, insert_cartridge, read_log
 from masp.environments.retro import RetroGame, Setting
 from masp.environments.retro_games import find_game, find_states
 from masp.environments.street_fighter import GAME, REPEAT, VIEW, Rounds
-from masp.environments.street_fighter_combos import COMPLEX, SETS, SIMPLE, combo_actions
-from masp.environments.street_fighter_moves import ADDRESSES, MOVES, Pad
+from masp.environments.street_fighter_moves import ADDRESSES, COMPLEX, MOVES, SETS, SIMPLE, Pad, combo_actions
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
 KEYS = {"LP": "X", "MP": "Y", "HP": "Z", "LK": "A", "MK": "B", "HK": "C"}
 LONGEST_PAUSE = 8
-"""Frames that the arcade game allows between the parts of a motion; it draws 8 to 15."""
+"""Frames that the arcade game allows between the parts of a motion; it draws this number from 8 to 15."""
 
 
 @pytest.fixture(scope="module")
 def game(tmp_path_factory):
-    """The emulator with the stand-in cartridge; every episode begins in the state it is given."""
+    """The emulator with the replacement cartridge; `begin` starts an episode with the opponent on one side."""
     integrations = insert_cartridge(tmp_path_factory.mktemp("integrations"))
-    found = find_game(GAME, integrations)
-    states = find_states(found, "*")
+    title = find_game(GAME, integrations)
+    states = find_states(title, "*")
     assert [state.stem for state in states] == ["Champion.Level1.RyuVsGuile", "Swapped.Level1.RyuVsGuile"]
-    setting = Setting(found, states[:1], VIEW, REPEAT, 0, 18_000, ADDRESSES)
+    setting = Setting(title, states[:1], VIEW, REPEAT, 0, 18_000, ADDRESSES)
     env = RetroGame(setting, Pad(), Rounds())
     env.begin = {"right": partial(begin, env, states[0]), "left": partial(begin, env, states[1])}
     yield env
@@ -37,14 +36,14 @@ def game(tmp_path_factory):
 
 
 def begin(env, state):
-    """A new episode where `state` says; how many frames the console has seen so far."""
+    """Start an episode in `state`; the number of frames logged so far."""
     env._setting = dataclasses.replace(env._setting, states=[state])
     env.reset(seed=0)
     return frames_logged(env.retro)
 
 
 def naive_frames(combo, opponent):
-    """The buttons of every frame, from the digits' places on a number pad: each move for two frames."""
+    """The buttons of each frame, from the positions of the digits on a number pad; two frames per move."""
     frames, stick = [], "5"
     for move in combo.split():
         stick = move if move.isdigit() else stick
@@ -57,66 +56,66 @@ def naive_frames(combo, opponent):
 
 @pytest.mark.parametrize("opponent", ["right", "left"])
 @pytest.mark.parametrize("which", ["I", "II"])
-def test_the_console_reads_every_combo_as_it_is_meant(game, which, opponent):
+def test_the_console_reads_every_combo(game, which, opponent):
     actions = combo_actions(which, GAME)
     for index, (name, combo) in enumerate(SETS[which].items()):
-        seen = game.begin[opponent]()
+        start = game.begin[opponent]()
         for move in actions.sequence(len(MOVES) + index):
             game.step(move)
-        assert read_log(game.retro, seen) == naive_frames(combo, opponent), name
+        assert read_log(game.retro, start) == naive_frames(combo, opponent), name
 
 
 @pytest.mark.parametrize("opponent", ["right", "left"])
-def test_the_three_most_famous_ones_button_by_button(game, opponent):
+def test_three_special_moves_button_by_button(game, opponent):
     forward, back = ("RIGHT", "LEFT") if opponent == "right" else ("LEFT", "RIGHT")
-    famous = {
+    special_moves = {
         "hadouken-hp": [{"DOWN"}, {"DOWN", forward}, {forward}, {forward, "Z"}],
         "shoryuken-hp": [{forward}, {"DOWN"}, {"DOWN", forward}, {"DOWN", forward, "Z"}],
         "tatsumaki-hk": [{"DOWN"}, {"DOWN", back}, {back}, {back, "C"}],
     }
     actions = combo_actions("II", GAME)
-    for name, steps in famous.items():
-        seen = game.begin[opponent]()
+    for name, steps in special_moves.items():
+        start = game.begin[opponent]()
         for move in actions.sequence(actions.names.index(name)):
             game.step(move)
-        assert read_log(game.retro, seen) == [held for held in steps for _ in range(2)]
+        assert read_log(game.retro, start) == [held for held in steps for _ in range(2)]
 
 
-def test_a_motion_stays_whole_when_the_fighters_pass_each_other(game):
-    """Forward is always towards the opponent, in every step: so the game, which reads it that way, sees it."""
-    seen = game.begin["right"]()
+def test_a_motion_follows_the_side_of_the_opponent(game):
+    """Forward is towards the opponent in each step, which is how the game reads it."""
+    start = game.begin["right"]()
     down, down_forward, forward, punch = (MOVES.index(move) for move in ("2", "3", "6", "HP"))
     game.step(down)
     game.step(down_forward)
-    game.retro.data.set_value("x", 400)  # jumped over, after the first frames of the next step at the latest
+    game.retro.data.set_value("x", 400)  # the fighter has jumped over; the next step still has the old variables
     game.step(down_forward)
     game.step(forward)
     game.step(punch)
     steps = [{"DOWN"}, {"DOWN", "RIGHT"}, {"DOWN", "RIGHT"}, {"LEFT"}, {"LEFT", "Z"}]
-    assert read_log(game.retro, seen) == [held for held in steps for _ in range(2)]
-    game.retro.data.set_value("x", 307)  # right above the opponent: as before
+    assert read_log(game.retro, start) == [held for held in steps for _ in range(2)]
+    game.retro.data.set_value("x", 307)  # at the position of the opponent, the side does not change
     game.step(forward)
     game.step(forward)
-    assert read_log(game.retro, seen)[-4:] == [{"LEFT"}] * 4
+    assert read_log(game.retro, start)[-4:] == [{"LEFT"}] * 4
 
 
-def reads(frames, motion, keys):
-    """Whether the arcade game would take `frames` for a special move.
+def recognised(frames, motion, keys):
+    """Whether the arcade game recognises `frames` as a special move.
 
-    After World Warrior as reconstructed in public sources: the positions of the stick come one after the other, each
-    within a few frames, whatever else comes between; a button is pressed with the last of them or a few frames later.
+    This follows public reconstructions of World Warrior: the positions of the stick follow each other within a few
+    frames, with anything in between; a button is pressed with the last of them or a few frames later.
 
     Args:
       frames: (position of the stick, buttons) of every frame, forward being 6.
     """
-    stage, left, before = 0, 0, set()
+    stage, frames_left, before = 0, 0, set()
     for stick, held in frames:
         pressed, before = held - before, held
-        left -= 1
-        if stage and left == 0:
+        frames_left -= 1
+        if stage and frames_left == 0:
             stage = 0
         if stage < len(motion) and stick == motion[stage]:
-            stage, left = stage + 1, LONGEST_PAUSE
+            stage, frames_left = stage + 1, LONGEST_PAUSE
         if stage == len(motion) and pressed & keys:
             return True
     return False
@@ -153,37 +152,37 @@ CHARGES = {
 }
 
 
-def test_the_arcade_game_would_understand_the_motions():
-    understood = [name for name, combo in COMPLEX.items() for start in MOTIONS if name.startswith(start)]
-    assert len(understood) == 9 + 7
-    for name in understood:
+def test_the_arcade_game_recognises_the_motions():
+    names = [name for name, combo in COMPLEX.items() for start in MOTIONS if name.startswith(start)]
+    assert len(names) == 9 + 7
+    for name in names:
         motion, keys = next(MOTIONS[start] for start in MOTIONS if name.startswith(start))
-        assert reads(relative(COMPLEX[name]), motion, keys), name
-    assert not reads(relative(COMPLEX["hadouken-hp"]), "623", PUNCHES)
+        assert recognised(relative(COMPLEX[name]), motion, keys), name
+    assert not recognised(relative(COMPLEX["hadouken-hp"]), "623", PUNCHES)
     slow = [frame for frame in relative(COMPLEX["yoga-flame"]) for _ in range(5)]
-    assert not reads(slow, "41236", PUNCHES)  # what an action repeat of ten would make of it
+    assert not recognised(slow, "41236", PUNCHES)  # the motion with an action repeat of ten
 
 
 @pytest.mark.parametrize("charge_frames", [60, 40])
 def test_charged_moves_need_a_charge_before_them(charge_frames):
-    """Their combos hold the stick for eight frames more and let go; a second of holding is too long for a combo."""
+    """A combo holds the stick for eight frames before the release; a full charge takes a second, which is too long."""
     charged = [name for name in COMPLEX for start in CHARGES if name.startswith(start)]
     assert len(charged) == 6
     for name in charged:
         charging, release, keys = next(CHARGES[start] for start in CHARGES if name.startswith(start))
         frames = [(COMPLEX[name][0], set())] * charge_frames + relative(COMPLEX[name])
-        longest = next(i for i, (stick, _) in enumerate(frames) if stick not in charging)
-        assert reads(frames[longest:], release, keys), name
-        assert (longest >= 60) == (charge_frames == 60)
+        charge = next(i for i, (stick, _) in enumerate(frames) if stick not in charging)
+        assert recognised(frames[charge:], release, keys), name
+        assert (charge >= 60) == (charge_frames == 60)
 
 
-def test_rapid_moves_press_three_times():
+def test_rapid_moves_press_their_button_three_times():
     for name, key in (("hundred-hand-slap", "LP"), ("lightning-legs", "LK")):
         held = [key in buttons for _, buttons in relative(COMPLEX[name])]
         assert sum(now and not before for before, now in zip([False, *held], held, strict=False)) == 3
 
 
-def test_the_sets_are_as_the_paper_counts_them():
+def test_the_sets_have_the_papers_numbers():
     for which, combos in SETS.items():
         actions = combo_actions(which, "street-fighter")
         assert isinstance(actions, ActionSet)

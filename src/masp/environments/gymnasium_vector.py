@@ -1,8 +1,8 @@
-"""N Gymnasium environments, stepped one after the other, as a `HostEnv`.
+"""N Gymnasium environments, stepped in turn, as a `HostEnv`.
 
-Gymnasium's own vector environments seed the first reset only: what an episode looks like then depends on all episodes
-before it, and a run could only be resumed by playing it again from its start. Here every episode has a seed of its
-own, so an episode is its seed and its actions, and that is all a checkpoint holds of it.
+Gymnasium's own vector environments seed the first reset only. An episode then depends on all previous episodes, and a
+run could only be resumed by a replay from its start. Here each episode has its own seed, so a checkpoint needs only
+the seed and the actions of the current episode.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from masp.environments.base import EnvInfo, ObservationKind, Step
+from masp.environments.base import SMALLEST_IMAGE, EnvInfo, ObservationKind, Step, episode_seed
 from masp.errors import UserError
 from masp.macros.actions import default_macros
-
-SMALLEST_IMAGE = 36
-"""Height and width below which the convolutions of the network for images leave nothing."""
+from masp.macros.wrapper import env_name, num_actions
 
 
 class GymVector:
-    """Environments that are deterministic given the seed of their reset can be stopped and resumed exactly."""
+    """Exact resume needs environments that are deterministic given the seed of their reset."""
 
     def __init__(
         self,
@@ -31,14 +29,14 @@ class GymVector:
         num_envs: int = 1,
         describe: Callable[[gymnasium.Env], EnvInfo] | None = None,
     ):
-        """`make` builds one environment; `describe` says what it is, by default from its spaces and spec."""
+        """`make` builds one environment; `describe` describes it, by default from its spaces and spec."""
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
         self._envs = [make()]
         self.info = (describe or describe_env)(self._envs[0])
         self._envs += [make() for _ in range(num_envs - 1)]
         self._space = self._envs[0].observation_space
-        self._as_it_is = self._space.shape == self.info.observation_shape
+        self._flattens = self._space.shape != self.info.observation_shape
         self._observation = np.zeros((num_envs, *self.info.observation_shape), self.info.observation_dtype)
         self._seed: int | None = None
         self._episode = np.zeros(num_envs, np.int64)
@@ -50,7 +48,7 @@ class GymVector:
         return len(self._envs)
 
     def reset(self, seed: int) -> np.ndarray:
-        """New episodes everywhere; [N, ...] first observations. The same seed gives the same episodes."""
+        """Start new episodes; [N, ...] first observations. The same seed gives the same episodes."""
         self._seed = int(seed)
         self._episode[:] = 0
         for i in range(self.num_envs):
@@ -58,7 +56,7 @@ class GymVector:
         return self._observation.copy()
 
     def step(self, actions: np.ndarray) -> Step:
-        """Play one primitive [N] each; an environment whose episode ended in the last tick only resets."""
+        """Play one primitive [N] in each environment; one whose episode ended in the last tick only resets."""
         self._require_reset()
         reward = np.zeros(self.num_envs, np.float32)
         terminated, truncated, life_lost = np.zeros((3, self.num_envs), bool)
@@ -68,29 +66,29 @@ class GymVector:
                 self._begin_episode(i)
             else:
                 reward[i], terminated[i], truncated[i], life_lost[i] = self._play(i, action)
-        # A copy: the caller may keep it, and may hand it to a device that reads it later.
+        # A copy, because the caller may keep it, or pass it to a device that reads it later.
         return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """Where every environment stands; `restore` with the seed of the run brings it back."""
+        """The current episode of each environment; `restore` with the seed of the run recovers it."""
         self._require_reset()
         return {
-            "episode": self._episode.copy(),  # [N] how many ended before this one
+            "episode": self._episode.copy(),  # [N] number of earlier episodes
             "resetting": self._resetting.copy(),  # [N] the next tick only resets
-            "lengths": np.array([len(played) for played in self._actions], np.int64),  # [N]
-            "actions": np.array([a for played in self._actions for a in played], np.int32),  # [sum of lengths]
-            "observation": self._observation.copy(),  # [N, ...] the newest, to check the way back
+            "lengths": np.array([len(actions) for actions in self._actions], np.int64),  # [N]
+            "actions": np.array([a for actions in self._actions for a in actions], np.int32),  # [sum of lengths]
+            "observation": self._observation.copy(),  # [N, ...] the newest, to verify the replay
         }
 
     def restore(self, seed: int, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Go to where `snapshot` was taken in a run with this seed, by playing the current episodes again."""
-        saved = len(snapshot["episode"])
-        if saved != self.num_envs:
-            raise UserError(f"the checkpoint holds {saved} environments, but the run has {self.num_envs}")
+        """Recover the state of `snapshot` in a run with this seed, by a replay of the current episodes."""
+        saved_envs = len(snapshot["episode"])
+        if saved_envs != self.num_envs:
+            raise UserError(f"the checkpoint holds {saved_envs} environments, but the run has {self.num_envs}")
         self._seed = int(seed)
         self._episode[:] = snapshot["episode"]
-        played = np.split(snapshot["actions"], np.cumsum(snapshot["lengths"])[:-1])
-        same = all([self._play_again(i, played[i].tolist()) for i in range(self.num_envs)])
+        actions = np.split(snapshot["actions"], np.cumsum(snapshot["lengths"])[:-1])
+        same = all([self._replay_episode(i, actions[i].tolist()) for i in range(self.num_envs)])
         same = same and np.array_equal(self._resetting, snapshot["resetting"])
         if not (same and np.array_equal(self._observation, snapshot["observation"], equal_nan=True)):
             raise UserError(
@@ -99,7 +97,7 @@ class GymVector:
             )
 
     def render(self) -> np.ndarray | None:
-        """What the first environment draws of itself; None if it was not made to."""
+        """A picture of the first environment; None if its render mode is not rgb_array."""
         picture = self._envs[0].render() if self._envs[0].render_mode == "rgb_array" else None
         return picture if isinstance(picture, np.ndarray) else None
 
@@ -114,8 +112,8 @@ class GymVector:
         self._resetting[i] = False
         self._observe(i, observation)
 
-    def _play_again(self, i: int, actions: list[int]) -> bool:
-        """Bring environment i to where its episode was; False if the episode ends before."""
+    def _replay_episode(self, i: int, actions: list[int]) -> bool:
+        """Replay the current episode of environment i; False if it ends before the last action."""
         self._begin_episode(i)
         for action in actions:
             if self._resetting[i]:
@@ -129,12 +127,13 @@ class GymVector:
         self._actions[i].append(action)
         self._resetting[i] = terminated or truncated
         self._observe(i, observation)
-        # An episode that ends by itself in its last allowed step was not cut.
+        # A termination in the last allowed step is not a truncation.
         return float(reward), bool(terminated), bool(truncated and not terminated), bool(info.get("life_lost", False))
 
     def _observe(self, i: int, observation: Any) -> None:
-        if not self._as_it_is:
-            observation = np.reshape(spaces.flatten(self._space, observation), self.info.observation_shape)  # type: ignore[arg-type]
+        if self._flattens:
+            flat = spaces.flatten(self._space, observation)
+            observation = np.reshape(flat, self.info.observation_shape)  # type: ignore[arg-type]
         self._observation[i] = observation
 
     def _require_reset(self) -> None:
@@ -142,13 +141,8 @@ class GymVector:
             raise RuntimeError("reset(seed) or restore(seed, snapshot) comes first")
 
 
-def episode_seed(seed: int, env: int, episode: int) -> int:
-    """The seed of one reset: 31 bits, because some simulators keep it in a C int."""
-    return int(np.random.SeedSequence(seed, spawn_key=(env, episode)).generate_state(1)[0] >> 1)
-
-
 def describe_env(env: gymnasium.Env) -> EnvInfo:
-    """What a Gymnasium environment says of itself, with repeats of its actions as macros."""
+    """The description of a Gymnasium environment from its spaces and spec, with repeats of its actions as macros."""
     env_id = env_name(env)
     num_primitives = num_actions(env)
     meanings: Sequence[str] = getattr(env.unwrapped, "get_action_meanings", tuple)()
@@ -165,25 +159,8 @@ def describe_env(env: gymnasium.Env) -> EnvInfo:
     )
 
 
-def env_name(env: gymnasium.Env) -> str:
-    """Its id, or its class where it was not made by id."""
-    return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
-
-
-def num_actions(env: gymnasium.Env) -> int:
-    """How many primitives; raises `UserError` unless they are numbered from 0."""
-    space = env.action_space
-    if not isinstance(space, spaces.Discrete):
-        kind = type(space).__name__
-        trouble = f"continuous actions ({kind})" if isinstance(space, spaces.Box) else f"{kind} actions"
-        raise UserError(f"{env_name(env)} has {trouble}; masp needs Discrete")
-    if space.start != 0:
-        raise UserError(f"{env_name(env)} numbers its actions from {space.start}; masp needs Discrete with start=0")
-    return int(space.n)
-
-
 def _observations(space: spaces.Space, env_id: str) -> tuple[tuple[int, ...], type, ObservationKind]:
-    """Shape, dtype and kind of the observations that we make of those in `space`."""
+    """Shape, dtype and kind of the observations of `space` after flattening."""
     if _is_image(space):
         assert space.shape is not None
         shape = space.shape if len(space.shape) == 3 else (*space.shape, 1)
@@ -193,7 +170,7 @@ def _observations(space: spaces.Space, env_id: str) -> tuple[tuple[int, ...], ty
                 f"width of at least {SMALLEST_IMAGE}"
             )
         return shape, np.uint8, "image"
-    if not _is_numbers(space):
+    if not _is_numeric(space):
         raise UserError(
             f"{env_id} has observations that masp cannot read ({_summary(space)}); wrap it so that they are one "
             "image, or a Box or Discrete, or a Dict or Tuple of these without images"
@@ -210,11 +187,11 @@ def _is_image(space: spaces.Space) -> bool:
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
 
 
-def _is_numbers(space: spaces.Space) -> bool:
-    """Whether flattening `space` loses nothing that matters."""
+def _is_numeric(space: spaces.Space) -> bool:
+    """Whether `space` can be flattened to a vector."""
     if isinstance(space, spaces.Dict):
-        return all(_is_numbers(part) for part in space.values())
+        return all(_is_numeric(part) for part in space.values())
     if isinstance(space, spaces.Tuple):
-        return all(_is_numbers(part) for part in space)
-    numbers = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
-    return isinstance(space, numbers) and not _is_image(space)
+        return all(_is_numeric(part) for part in space)
+    numeric_spaces = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    return isinstance(space, numeric_spaces) and not _is_image(space)

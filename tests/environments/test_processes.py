@@ -1,4 +1,4 @@
-"""Environments in processes: the same steps as side by side, and nothing left behind, whatever happens."""
+"""Environments in processes: the same steps as in one process, and no process left behind."""
 
 import gc
 import multiprocessing
@@ -10,12 +10,11 @@ import time
 
 import numpy as np
 import pytest
-from odd_envs import Composite, Drawing, Drifting, Failing, Unmakeable
+from odd_envs import Composite, Drifting, Failing, Rendering, Unmakeable
 from vectors import assert_equal, play, stack
 
-from masp.environments.gym_vector import GymVector
-from masp.environments.process_pool import ProcessError
-from masp.environments.process_vector import ProcessVector
+from masp.environments.gymnasium_vector import GymVector
+from masp.environments.processes import ProcessError, ProcessVector
 from masp.errors import UserError
 from tape_env import TapeEnv
 
@@ -29,7 +28,7 @@ def shared():
     vector.close()
 
 
-def test_the_same_steps_as_in_one_process(shared):
+def test_steps_equal_those_in_one_process(shared):
     first, _, steps = play(shared, 60, seed=7)
     expected_first, _, expected = play(GymVector(TapeEnv, 2), 60, seed=7)
     np.testing.assert_array_equal(first, expected_first)
@@ -39,7 +38,7 @@ def test_the_same_steps_as_in_one_process(shared):
     assert [part.dtype for part in steps] == [part.dtype for part in expected]
 
 
-def test_flattened_observations_and_lost_lives():
+def test_observations_are_flattened_and_lost_lives_reported():
     expected = GymVector(Composite, 1)
     vector = ProcessVector(Composite, 1, expected.info)
     assert_equal(play(vector, 20)[2], play(expected, 20)[2])
@@ -54,7 +53,7 @@ def test_resumed_equals_uninterrupted(shared, ticks, tmp_path):
     np.savez(tmp_path / "snapshot.npz", **shared.snapshot())
     later = rng.integers(3, size=(30, 2))
     uninterrupted = stack(shared, later)
-    shared.reset(6)  # somewhere else
+    shared.reset(6)  # another state
     with np.load(tmp_path / "snapshot.npz") as snapshot:
         shared.restore(5, snapshot)
         for key, value in shared.snapshot().items():
@@ -62,7 +61,7 @@ def test_resumed_equals_uninterrupted(shared, ticks, tmp_path):
     assert_equal(stack(shared, later), uninterrupted)
 
 
-def test_snapshots_that_do_not_fit(shared):
+def test_snapshots_of_another_run_are_refused(shared):
     play(shared, 5, seed=0)
     snapshot = shared.snapshot()
     with pytest.raises(UserError, match="holds 2 environments, but the run has 3"):
@@ -76,23 +75,23 @@ def test_snapshots_that_do_not_fit(shared):
     drifting.close()
 
 
-def test_observations_are_the_callers_to_keep(shared):
+def test_observations_are_copies(shared):
     first = shared.reset(0)
-    kept = first.copy()
+    copy = first.copy()
     shared.step(np.array([1, 1]))
-    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(first, copy)
 
 
-def test_the_first_environment_can_be_seen(shared):
+def test_render_shows_the_first_environment(shared):
     shared.reset(0)
-    assert shared.render() is None  # it was not made to
-    vector = ProcessVector(Drawing, 2, INFO)
+    assert shared.render() is None  # its render mode is None
+    vector = ProcessVector(Rendering, 2, INFO)
     first = vector.reset(0)
     np.testing.assert_array_equal(vector.render(), np.full((2, 2, 3), first[0, 2]))
     vector.close()
 
 
-def test_nothing_runs_before_a_reset():
+def test_no_process_starts_before_a_reset():
     vector = ProcessVector(TapeEnv, 2, INFO)
     assert not vector._workers
     with pytest.raises(RuntimeError, match="comes first"):
@@ -101,30 +100,30 @@ def test_nothing_runs_before_a_reset():
         ProcessVector(TapeEnv, 0, INFO)
 
 
-def test_closed_and_forgotten_vectors_leave_no_process(shared):
+def test_closed_and_deleted_vectors_leave_no_process(shared):
     shared.reset(0)
-    others = {child.pid for child in multiprocessing.active_children()}
+    other_pids = {child.pid for child in multiprocessing.active_children()}
     vector = ProcessVector(TapeEnv, 2, INFO)
     first = vector.reset(3)
-    assert len(multiprocessing.active_children()) == len(others) + 2
+    assert len(multiprocessing.active_children()) == len(other_pids) + 2
     vector.close()
-    assert {child.pid for child in multiprocessing.active_children()} == others
+    assert {child.pid for child in multiprocessing.active_children()} == other_pids
     with pytest.raises(RuntimeError, match="comes first"):
         vector.step(np.array([0, 0]))
-    np.testing.assert_array_equal(vector.reset(3), first)  # as good as new
+    np.testing.assert_array_equal(vector.reset(3), first)  # starts new processes
     del vector
     gc.collect()
-    assert {child.pid for child in multiprocessing.active_children()} == others
+    assert {child.pid for child in multiprocessing.active_children()} == other_pids
 
 
-def test_mistakes_and_failures_reach_the_caller(shared):
+def test_errors_reach_the_caller(shared):
     shared.reset(0)
-    others = {child.pid for child in multiprocessing.active_children()}
-    with pytest.raises(UserError, match="this one needs a coin"):
+    other_pids = {child.pid for child in multiprocessing.active_children()}
+    with pytest.raises(UserError, match="this environment cannot be made"):
         ProcessVector(Unmakeable, 1, INFO).reset(0)
     vector = ProcessVector(Failing, 2, INFO)
     vector.reset(0)
-    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\) failed:(.|\n)*RuntimeError: the tape is torn"):
+    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\) failed:(.|\n)*RuntimeError: this action fails"):
         vector.step(np.array([0, 1]))
     vector.reset(0)
     with pytest.raises(ProcessError, match=r"environment 0 \(TapeEnv\): its process died with exit code 7"):
@@ -134,19 +133,19 @@ def test_mistakes_and_failures_reach_the_caller(shared):
     with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\): its process died with exit code -9"):
         for _ in range(3):
             vector.step(np.array([0, 0]))
-    assert {child.pid for child in multiprocessing.active_children()} == others
+    assert {child.pid for child in multiprocessing.active_children()} == other_pids
 
 
 SCRIPT = """
 import signal, sys, numpy as np
 from odd_envs import Failing
-from masp.environments import process_pool
-from masp.environments.gym_vector import GymVector
-from masp.environments.process_vector import ProcessVector
+from masp.environments import processes
+from masp.environments.gymnasium_vector import GymVector
+from masp.environments.processes import ProcessVector
 from tape_env import TapeEnv
-process_pool.SECONDS_TO_END = 0.5
+processes.SECONDS_TO_END = 0.5
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in what it starts with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT in background jobs
     vector = ProcessVector(Failing, 2, GymVector(TapeEnv).info)
     vector.reset(0)
     try:
@@ -159,7 +158,7 @@ if __name__ == "__main__":
 
 
 def run_script(tmp_path, action):
-    """A process that steps environments for ever, in a group of its own; it, and the processes of these."""
+    """Start a process group that steps environments for ever: the parent, and the pids of the environments."""
     (tmp_path / "script.py").write_text(SCRIPT.format(action=action))
     path = os.pathsep.join(path for path in sys.path if path)
     parent = subprocess.Popen(
@@ -182,7 +181,7 @@ def wait_for_end(pids):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
-def test_processes_end_with_a_killed_parent(tmp_path):
+def test_processes_exit_when_the_parent_is_killed(tmp_path):
     parent, pids = run_script(tmp_path, action=0)
     assert len(pids) == 2
     parent.kill()
@@ -191,8 +190,8 @@ def test_processes_end_with_a_killed_parent(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
-def test_ctrl_c_stops_everything_without_a_word_from_the_processes(tmp_path):
-    parent, pids = run_script(tmp_path, action=3)  # one of them is in the middle of a step that never ends
+def test_ctrl_c_ends_all_processes_silently(tmp_path):
+    parent, pids = run_script(tmp_path, action=3)  # one environment is in a step that never returns
     os.killpg(parent.pid, signal.SIGINT)
     out, err = parent.communicate(timeout=600)
     assert (parent.returncode, out, err) == (0, "stopped\n", "")

@@ -1,4 +1,4 @@
-"""Environments that users bring: a module in the current directory that registers an id."""
+"""Gymnasium environments by id, among them those of a user's module in the current directory."""
 
 import importlib.util
 import subprocess
@@ -12,8 +12,7 @@ from vectors import play
 
 from masp.cli.main import main
 from masp.environments import make_env
-from masp.environments.any_gymnasium import CONTINUOUS, FAMILY, OWN_MODULES
-from masp.environments.gym_id import module_of
+from masp.environments.gymnasium_env import CONTINUOUS, OWN_MODULES, module_of, names
 from masp.errors import UserError
 
 MODULE = '''
@@ -23,7 +22,7 @@ from gymnasium import spaces
 
 
 class Counting(gymnasium.Env):
-    """Pays for action 1; the observation is a sample of the space, filled with the step where it is an image."""
+    """Rewards action 1; an observation is a sample of the space."""
 
     def __init__(self, space=spaces.Box(-1, 1, (3,), np.float32), actions=spaces.Discrete(2), length=5):
         self.observation_space, self.action_space, self._length = space, actions, length
@@ -77,13 +76,13 @@ add("UsersMany", spaces.Discrete(3), spaces.MultiDiscrete([2, 3]))
 
 @pytest.fixture
 def users_dir(tmp_path, monkeypatch):
-    """A directory with the module, as the current one; nothing of it is left behind."""
+    """The current directory, with the module; its ids and modules are removed afterwards."""
     (tmp_path / "users_envs.py").write_text(MODULE)
     (tmp_path / "users_broken.py").write_text("import gymnasium\nnumber = undefined\n")
     (tmp_path / "users_syntax.py").write_text("def f(:\n")
     (tmp_path / "users_empty.py").write_text("")
     monkeypatch.chdir(tmp_path)
-    # As a console script sees it: the current directory is not searched.
+    # As in a console script, the current directory is not in the path.
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", ".", str(tmp_path))])
     yield tmp_path
     for env_id in [env_id for env_id in gymnasium.registry if env_id.startswith("Users")]:
@@ -92,7 +91,7 @@ def users_dir(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_module_in_the_current_directory(users_dir):
+def test_module_in_the_current_directory_is_imported(users_dir):
     env = make_env("users_envs:UsersVector-v0", ["length=4"], 3)
     assert (env.info.env_id, env.info.observation_shape, env.info.max_episode_steps) == ("UsersVector-v0", (3,), 9)
     _, actions, steps = play(env, 20)
@@ -101,14 +100,14 @@ def test_a_module_in_the_current_directory(users_dir):
     assert make_env("users_envs:UsersVector-v0", ["max_episode_steps=3"]).info.max_episode_steps == 3
 
 
-def test_an_installed_package_is_not_hidden_by_a_file_of_the_same_name(users_dir):
+def test_a_file_does_not_shadow_an_installed_package(users_dir):
     (users_dir / "minigrid.py").write_text("raise RuntimeError('not this one')")
     make_env("users_envs:UsersVector-v0")
     assert sys.path[-1] == str(users_dir)
     assert importlib.util.find_spec("minigrid").submodule_search_locations  # the package
 
 
-def test_the_console_script_finds_it_too(users_dir):
+def test_console_script_imports_from_the_current_directory(users_dir):
     script = Path(sys.executable).with_name("masp")
     if not script.exists():
         pytest.skip("masp is not installed as a script here")
@@ -121,7 +120,7 @@ def test_the_console_script_finds_it_too(users_dir):
 
 
 @pytest.mark.parametrize(
-    ("name", "shape", "turned"),
+    ("name", "shape", "convert"),
     [
         ("Bytes", (40, 44, 3), lambda x: x),
         ("Grey", (40, 44, 1), lambda x: x[..., None]),
@@ -133,20 +132,20 @@ def test_the_console_script_finds_it_too(users_dir):
         ("Bits", (40, 44, 2), lambda x: 255 * x.astype(np.uint8)),
     ],
 )
-def test_images_become_bytes_with_channels_last(users_dir, name, shape, turned):
+def test_images_become_bytes_with_channels_last(users_dir, name, shape, convert):
     env = make_env(f"users_envs:Users{name}-v0")
     info = env.info
     assert (info.observation_kind, info.observation_shape, info.observation_dtype) == ("image", shape, np.uint8)
     env.reset(3)
-    space = env._envs[0].unwrapped.observation_space  # what it samples next is what the environment shows next
+    space = env._envs[0].unwrapped.observation_space  # its next sample is the next observation
     before = space.np_random.bit_generator.state
-    shown = env.step(np.array([0])).observation[0]
+    observation = env.step(np.array([0])).observation[0]
     space.np_random.bit_generator.state = before
-    np.testing.assert_array_equal(shown, turned(space.sample()))
-    assert shown.dtype == np.uint8
+    np.testing.assert_array_equal(observation, convert(space.sample()))
+    assert observation.dtype == np.uint8
 
 
-def test_a_table_of_numbers_is_no_image(users_dir):
+def test_a_table_of_numbers_is_a_vector(users_dir):
     assert make_env("users_envs:UsersTable-v0").info.observation_kind == "vector"
 
 
@@ -173,10 +172,10 @@ def test_a_table_of_numbers_is_no_image(users_dir):
         ("users_nowhere:A-v0", "users_nowhere:A-v0: the module before the colon cannot be imported: No module named"),
     ],
 )
-def test_what_cannot_work_is_refused_in_one_line(users_dir, env_id, message):
-    with pytest.raises(UserError, match=message) as refused:
+def test_unusable_environments_are_refused_in_one_line(users_dir, env_id, message):
+    with pytest.raises(UserError, match=message) as error:
         make_env(env_id)
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(error.value)
 
 
 def test_training_with_macros_from_a_file(users_dir, capsys):
@@ -190,16 +189,16 @@ def test_training_with_macros_from_a_file(users_dir, capsys):
     assert '"env": "users_envs:UsersVector-v0"' in capsys.readouterr().out
 
 
-def test_listed_ids_can_be_made_and_left_out_ones_are_continuous():
+def test_listed_ids_can_be_made_and_others_are_continuous():
     pytest.importorskip("Box2D")
-    listed = FAMILY.names()
+    listed = names()
     assert {"CartPole-v1", "LunarLander-v3", "Taxi-v4"} <= set(listed)
     for env_id in listed:
         assert make_env(env_id).info.actions.num_primitives >= 2
     own = [env_id for env_id, spec in gymnasium.registry.items() if module_of(spec).startswith(OWN_MODULES)]
-    left_out = set(own) - set(listed)
-    assert left_out and all(env_id.startswith(CONTINUOUS) for env_id in left_out)
-    for env_id in left_out:
+    unlisted = set(own) - set(listed)
+    assert unlisted and all(env_id.startswith(CONTINUOUS) for env_id in unlisted)
+    for env_id in unlisted:
         with pytest.raises(UserError, match="continuous actions"):
             make_env(env_id)
 
