@@ -20,7 +20,6 @@ from masp.training import array_file
 from masp.training.loop import make_loop
 from masp.training.run_dir import RunDir
 
-
 EVALUATION = 0x6576616C
 """Folded into keys of evaluations."""
 

@@ -85,9 +85,9 @@ class TrainedAgent:
     def _begin(self, num_envs: int) -> None:
         info, stack = self._agent.info, self._agent.config.agent.stack
         self._num_envs = num_envs
-        self._frames = np.zeros((num_envs, stack, *info.observation_shape), info.observation_dtype)
-        self._position = np.zeros(num_envs, np.int64)
-        self._action = np.zeros(num_envs, np.int64)
+        self._frames: np.ndarray = np.zeros((num_envs, stack, *info.observation_shape), info.observation_dtype)
+        self._position: np.ndarray = np.zeros(num_envs, np.int64)
+        self._action: np.ndarray = np.zeros(num_envs, np.int64)
 
     def _checked(self, observations: Any) -> np.ndarray:
         info, array = self._agent.info, np.asarray(observations)
