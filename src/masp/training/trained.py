@@ -39,6 +39,9 @@ class TrainedAgent:
         self._rng = np.random.default_rng(seed)
         self._table, self._lengths = agent.actions.table, agent.actions.lengths
         self._choosable = np.array(agent.choosable)
+        self._frames: np.ndarray
+        self._position: np.ndarray
+        self._action: np.ndarray
         self._begin(0)
 
     def __repr__(self) -> str:
@@ -85,9 +88,9 @@ class TrainedAgent:
     def _begin(self, num_envs: int) -> None:
         info, stack = self._agent.info, self._agent.config.agent.stack
         self._num_envs = num_envs
-        self._frames: np.ndarray = np.zeros((num_envs, stack, *info.observation_shape), info.observation_dtype)
-        self._position: np.ndarray = np.zeros(num_envs, np.int64)
-        self._action: np.ndarray = np.zeros(num_envs, np.int64)
+        self._frames = np.zeros((num_envs, stack, *info.observation_shape), info.observation_dtype)
+        self._position = np.zeros(num_envs, np.int64)
+        self._action = np.zeros(num_envs, np.int64)
 
     def _checked(self, observations: Any) -> np.ndarray:
         info, array = self._agent.info, np.asarray(observations)
