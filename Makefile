@@ -1,44 +1,61 @@
 # `make demo` and `make test` need Python 3.11, git and make; everything else comes into .venv.
 PYTHON ?= python3
+CXX ?= c++
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
+SANITIZED := build/sanitized
 
-.PHONY: install extras demo test lint check bench lock clean
+.PHONY: install extras demo test check bench sanitize lock clean
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml setup.py requirements.lock $(wildcard src/masp/native/kernels/*)
+# Reinstalls after any change in kernels/. Without a C++ compiler, everything works in plain JAX.
+$(VENV)/.installed: pyproject.toml requirements.lock kernels/pyproject.toml kernels/setup.py \
+		$(wildcard kernels/csrc/*) $(wildcard kernels/masp_kernels/*.py)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock -e ".[dev]"
+	$(PIP) -e ".[dev]"
+	@if echo 'int main() { return 0; }' | $(CXX) -std=c++17 -x c++ -o $(VENV)/.compiler-test - 2>/dev/null; then \
+		rm -f $(VENV)/.compiler-test; \
+		$(PIP) --force-reinstall --no-deps ./kernels; \
+	else \
+		$(BIN)/python -m pip uninstall --quiet --yes masp-kernels 2>/dev/null; \
+		echo "no C++ compiler: installing without masp-kernels; everything works, training is slower"; \
+	fi
 	touch $@
 
-# What the tests of the optional parts need.
+# The packages that the tests of optional parts need.
 extras: $(VENV)/.installed-extras
 
 $(VENV)/.installed-extras: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock \
-		-e ".[dev,atari,minatar,box2d,envpool,retro,minari,cluster]"
+	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,cluster]"
 	touch $@
 
 demo: install
 	$(BIN)/masp demo
 
 test: extras
-	$(BIN)/python -m pytest -n 2
-
-lint: extras
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2
 
-check: lint test
+check: test
 
 bench: install
 	$(BIN)/masp bench overhead
 
+# The kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer; Python's own leaks are not reported.
+sanitize: install
+	rm -rf $(SANITIZED)
+	MASP_KERNELS_SANITIZE=1 $(PIP) --no-deps --target $(SANITIZED) ./kernels
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+	PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest kernels/tests
+
 # Writes the exact versions of what is installed now; no registry, no path.
 lock: extras
-	$(BIN)/python -m pip freeze --exclude-editable | LC_ALL=C sort -f > requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^masp-kernels' | LC_ALL=C sort -f > requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist kernels/build .pytest_cache .mypy_cache .ruff_cache

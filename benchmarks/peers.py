@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from masp_kernels.library import status
+
+from masp.ops import kernels_status
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = (
@@ -154,7 +155,7 @@ def main() -> None:
     args = parser.parse_args()
     figures = {}
     for case in args.cases:
-        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "native": status()}
+        figures[case] = {**measure(case, args.turns), "load_average": os.getloadavg()[0], "kernels": kernels_status()}
         print(json.dumps({case: figures[case]}, indent=1), flush=True)
     if args.out:
         args.out.write_text(json.dumps(figures, indent=1) + "\n")

@@ -22,14 +22,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from masp_kernels.library import available, status
-from masp_kernels.linear import linear
 
-from masp.agent import losses, replay
+from masp import ops
+from masp.agent import replay
 from masp.bench.turns import in_own_process
 from masp.config import TrainConfig, replace
-from masp.ops.allocator import keep_freed_memory
-from masp.ops.xla_threads import leave_cores_to_kernels
+from masp.environments.registry import family_of
+from masp.ops.linear import linear
 from masp.presets import from_preset
 from masp.training.train import make_loop
 
@@ -56,15 +55,14 @@ def peak_flops(turns: int) -> float:
     a = jnp.ones((2048, 2048))
     quickest = min(
         best_seconds(lambda product=product: product(a, a), 3 * turns)  # type: ignore[misc]
-        for product in [jax.jit(jnp.matmul)] + ([jax.jit(linear)] if available() else [])
+        for product in (jax.jit(jnp.matmul), jax.jit(linear))
     )
     return 2 * 2048**3 / quickest
 
 
 def profile(case: str, turns: int, peak: float) -> dict[str, Any]:
-    keep_freed_memory()
     config, iterations = CASES[case], ITERATIONS[case]
-    leave_cores_to_kernels(config.env)
+    ops.tune_this_process(family_of(config.env).preset)
     loop = make_loop(config.resolved())
     state = loop.init([config])
     steps = config.num_envs * config.ticks_per_iteration
@@ -135,7 +133,7 @@ def update_parts(agent: Any, state: Any, turns: int) -> tuple[dict[str, float], 
         return learner.outputs(params, states, learned.similarity, noise[which])
 
     def objective(params: Any) -> Any:
-        return jnp.sum(losses.expected_values(forward(params, batch.s_tm1, 0), learner.support))
+        return jnp.sum(ops.expected_values(forward(params, batch.s_tm1, 0), learner.support))
 
     online = jax.jit(lambda p: forward(p, batch.s_tm1, 0))
     targets = jax.jit(lambda p, t: (forward(p, batch.s_t, 1), forward(t, batch.s_t, 2)))
@@ -171,7 +169,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     peak = peak_flops(args.turns)
-    figures: dict[str, Any] = {"peak_gigaflops": peak / 1e9, "load_average": os.getloadavg()[0], "native": status()}
+    figures: dict[str, Any] = {
+        "peak_gigaflops": peak / 1e9,
+        "load_average": os.getloadavg()[0],
+        "kernels": ops.kernels_status(),
+    }
     for case in args.cases:
         figures[case] = in_own_process(profile, case, args.turns, peak)
     text = json.dumps(figures, indent=1)

@@ -17,8 +17,6 @@ WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 
 def pytest_configure(config):
-    # rlax announces a deprecation on every call of its cross entropy; nothing of ours is meant.
-    config.addinivalue_line("filterwarnings", "ignore::PendingDeprecationWarning:rlax.*")
     if not WORKER:
         # Most of the suite's time would go into compiling the same small programs in every process that it starts.
         config.compiled_programs = tempfile.mkdtemp(prefix="masp-tests-")
@@ -52,7 +50,7 @@ def programs_go():
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation(request):
     """Whole runs are compiled without most optimisations, in half the time; what checks numbers is left alone."""
-    if request.path.parent.name not in ("training", "cli", "experiments"):
+    if request.path.parent.name not in ("training", "learning", "cli", "experiments"):
         yield
         return
     import jax

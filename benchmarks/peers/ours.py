@@ -7,12 +7,10 @@ from turns import serve
 
 from masp.bench.turns import Training
 from masp.config import replace
-from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 ENV, PRESET, ITERATIONS, CHANGES = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
 
-keep_freed_memory()
 changes = {name: tuple(value) if isinstance(value, list) else value for name, value in CHANGES.items()}
 training = Training(replace(from_preset(PRESET, ENV), variant="rainbow", **changes), ITERATIONS)
 training()

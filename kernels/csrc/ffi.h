@@ -1,11 +1,11 @@
-// The part of XLA's foreign function interface that our calls use, as its C header (xla/ffi/api/c_api.h, Apache-2.0)
-// lays it out. Declared here so that building needs a compiler and nothing of jaxlib; XLA asks for the version first
-// (`answered_version`) and refuses a library that does not fit.
+// The part of XLA's foreign function interface that the kernels use, with the memory layout of its C header
+// (xla/ffi/api/c_api.h, Apache-2.0). Declared here so that building needs a compiler and nothing of jaxlib. XLA first
+// queries the version (`is_version_query`) and rejects an incompatible library.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
+
+#include "integers.h"
 
 namespace masp {
 
@@ -78,14 +78,15 @@ struct CallFrame {
   Attributes attributes;
 };
 
-// Types of numbers, as XLA counts them: truth values, and unsigned bytes.
-constexpr int32_t kTruth = 1, kByte = 6;
+// XLA's codes of the element types bool and uint8.
+constexpr int32_t kBool = 1, kUint8 = 6;
 
-// 0.1 has all that we use; XLA 0.3 still takes it, and one that does not says so when the library is loaded.
+// The kernels need interface version 0.1 only; XLA 0.3 still accepts it, and reports an error at loading if it does
+// not.
 constexpr int32_t kMetadataExtension = 1, kMajor = 0, kMinor = 1;
 
-// Whether the call only asks which version of the interface we speak; then it has its answer.
-inline bool answered_version(CallFrame* frame) {
+// Whether the call only queries the version of the interface; if so, fills in the answer.
+inline bool is_version_query(CallFrame* frame) {
   Extension* extension = frame->extension;
   if (extension == nullptr || extension->type != kMetadataExtension) return false;
   Metadata* metadata = reinterpret_cast<MetadataExtension*>(extension)->metadata;
@@ -101,21 +102,26 @@ inline const int64_t* shape(const CallFrame* frame, int i) { return frame->argum
 inline const int64_t* result_shape(const CallFrame* frame, int i) { return frame->results.at[i]->dims; }
 
 inline int64_t elements(const Buffer* buffer) {
-  int64_t found = 1;
-  for (int64_t d = 0; d < buffer->rank; ++d) found *= buffer->dims[d];
-  return found;
+  int64_t size = 1;
+  for (int64_t d = 0; d < buffer->rank; ++d) size *= buffer->dims[d];
+  return size;
 }
 
 inline const void* attribute(const CallFrame* frame, const char* name) {
   for (int64_t i = 0; i < frame->attributes.size; ++i) {
-    const Name* known = frame->attributes.names[i];
-    if (known->length == std::strlen(name) && std::memcmp(known->text, name, known->length) == 0)
+    const Name* candidate = frame->attributes.names[i];
+    if (candidate->length == std::strlen(name) && std::memcmp(candidate->text, name, candidate->length) == 0)
       return frame->attributes.at[i]->value;
   }
   return nullptr;
 }
 
-inline long whole(const CallFrame* frame, const char* name) { return *static_cast<const int64_t*>(attribute(frame, name)); }
-inline float number(const CallFrame* frame, const char* name) { return *static_cast<const float*>(attribute(frame, name)); }
+inline int64_t integer_attribute(const CallFrame* frame, const char* name) {
+  return *static_cast<const int64_t*>(attribute(frame, name));
+}
+
+inline float float_attribute(const CallFrame* frame, const char* name) {
+  return *static_cast<const float*>(attribute(frame, name));
+}
 
 }  // namespace masp

@@ -1,7 +1,7 @@
 // The kernels, compiled once for each instruction set, and which of them this processor can run.
 #include <atomic>
 
-#include "memory.h"
+#include "cache.h"
 #include "pool.h"
 #include "shapes.h"
 
@@ -17,7 +17,7 @@
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,fma,prefer-vector-width=512")
 #endif
 namespace masp::avx512 {
-constexpr long kWidth = 16, kTotal = 24;
+constexpr int64_t kWidth = 16, kTotal = 24;
 #include "kernels.h"
 }  // namespace masp::avx512
 #ifdef __clang__
@@ -29,7 +29,7 @@ constexpr long kWidth = 16, kTotal = 24;
 #pragma GCC target("avx2,fma")
 #endif
 namespace masp::avx2 {
-constexpr long kWidth = 8, kTotal = 12;
+constexpr int64_t kWidth = 8, kTotal = 12;
 #include "kernels.h"
 }  // namespace masp::avx2
 #ifdef __clang__
@@ -39,36 +39,36 @@ constexpr long kWidth = 8, kTotal = 12;
 #endif
 #endif
 
-namespace masp::plain {
-constexpr long kWidth = 4, kTotal = 12;
+namespace masp::baseline {
+constexpr int64_t kWidth = 4, kTotal = 12;
 #include "kernels.h"
-}  // namespace masp::plain
+}  // namespace masp::baseline
 
 namespace masp {
 namespace {
-std::atomic<int> most_instructions{2};
+std::atomic<int32_t> highest_allowed{2};
 }
 
-int instructions() {
-  int found = 0;
+int32_t instruction_set() {
+  int32_t supported = 0;
 #ifdef MASP_DISPATCH
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found = 1;
-  if (found == 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) supported = 1;
+  if (supported == 1 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-    found = 2;
+    supported = 2;
 #endif
-  const int most = most_instructions.load(std::memory_order_relaxed);
-  return found < most ? found : most;
+  const int32_t highest = highest_allowed.load(std::memory_order_relaxed);
+  return supported < highest ? supported : highest;
 }
 
-void limit_instructions(int most) { most_instructions = most; }
+void limit_instruction_set(int32_t highest) { highest_allowed = highest; }
 
 const Kernels& kernels() {
 #ifdef MASP_DISPATCH
-  const int which = instructions();
-  if (which > 0) return which == 2 ? avx512::kKernels : avx2::kKernels;
+  const int32_t set = instruction_set();
+  if (set > 0) return set == 2 ? avx512::kKernels : avx2::kKernels;
 #endif
-  return plain::kKernels;
+  return baseline::kKernels;
 }
 
 }  // namespace masp

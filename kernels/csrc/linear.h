@@ -1,15 +1,15 @@
 // Linear layers [L, B, I] -> [L, B, O] whose weights are kernel + noise_out * sigma * noise_in (kernel alone where
-// sigma is null), made block by block where they are used and never written to memory.
+// sigma is null), computed block by block where they are used and never written to memory.
 
-constexpr long kDepth = 128;  // of a block of weights that stays in the first cache
-constexpr long kApart = kDepth + 16;  // of its rows: at a power of two they would fall on the same few places there
+constexpr int64_t kDepth = 128;  // of a block of weights that stays in the L1 cache
+constexpr int64_t kRowStride = kDepth + 16;  // at a power of two, rows would compete for the same cache sets
 
-// Weights that will be wanted soon, asked for while others are multiplied: they come from afar, in pieces too short for
-// the processor to see where they go on. Past the end of the weights it does no harm.
-struct Ahead {
-  const float *kernel, *sigma;  // of the row that is being fetched; null: there is no sigma
-  long rows, apart, lines;      // rows left, `apart`, with so many lines each
-  long line = 0;
+// Software prefetch of the next weights during a product: their rows are too short for the hardware prefetcher.
+// Prefetching past the end of the weights is harmless.
+struct Prefetch {
+  const float *kernel, *sigma;  // of the row that is being prefetched; sigma may be null
+  int64_t rows, apart, lines;      // rows left, their distance, cache lines of each
+  int64_t line = 0;
 
   void fetch() {
     if (rows == 0) return;
@@ -21,174 +21,179 @@ struct Ahead {
   }
 };
 
-inline Ahead ahead(const Linear& l, const Weights& w, long lane, long o, long i, long rows, long columns) {
-  const long at = (lane * l.outputs + o) * l.inputs + i;
+inline Prefetch ahead(const Linear& l, const Weights& w, int64_t lane, int64_t o, int64_t i, int64_t rows,
+                      int64_t columns) {
+  const int64_t at = (lane * l.outputs + o) * l.inputs + i;
   return {w.kernel + at, w.sigma == nullptr ? nullptr : w.sigma + at, rows, l.inputs, (columns + 15) / 16};
 }
 
 // to[0..count) = weights [o, i..i+count) of a lane.
-inline void weights_of_row(const Linear& l, const Weights& w, long lane, long o, long i, long count, float* to) {
-  const long at = (lane * l.outputs + o) * l.inputs + i;
+inline void copy_weights(const Linear& l, const Weights& w, int64_t lane, int64_t o, int64_t i, int64_t count,
+                         float* to) {
+  const int64_t at = (lane * l.outputs + o) * l.inputs + i;
   if (w.sigma == nullptr) {
-    for (long n = 0; n < count; ++n) to[n] = w.kernel[at + n];
+    for (int64_t n = 0; n < count; ++n) to[n] = w.kernel[at + n];
     return;
   }
   const float out = w.noise_out[lane * l.outputs + o];
   const float* in = w.noise_in + lane * l.inputs + i;
-  for (long n = 0; n < count; ++n) to[n] = w.kernel[at + n] + out * w.sigma[at + n] * in[n];
+  for (int64_t n = 0; n < count; ++n) to[n] = w.kernel[at + n] + out * w.sigma[at + n] * in[n];
 }
 
-// [L, panels of B, I, panel] of x [L, B, I]: its columns, side by side.
-inline float* transposed(const Linear& l, const float* x) {
-  const long across = panels(l.batch), blocks = (l.inputs + kDepth - 1) / kDepth;
+// [L, panels of B, I, panel] of x [L, B, I]: its columns, interleaved.
+inline float* pack_transposed(const Linear& l, const float* x) {
+  const int64_t across = panels(l.batch), blocks = (l.inputs + kDepth - 1) / kDepth;
   float* packed = scratch(kPacked, l.lanes * across * l.inputs * kPanel);
-  each(l.lanes * across * blocks, [=](long chunk) {
-    const long panel = chunk / blocks, lane = panel / across, first = chunk % blocks * kDepth;
-    const long last = least(first + kDepth, l.inputs), b = panel % across * kPanel, rows = least(kPanel, l.batch - b);
+  parallel_for(l.lanes * across * blocks, [=](int64_t chunk) {
+    const int64_t panel = chunk / blocks, lane = panel / across, first = chunk % blocks * kDepth;
+    const int64_t last = smaller(first + kDepth, l.inputs), b = panel % across * kPanel,
+        rows = smaller(kPanel, l.batch - b);
     const float* from = x + (lane * l.batch + b) * l.inputs;
     float* to = packed + panel * l.inputs * kPanel;
-    for (long half = 0; half < kPanel; half += kWidth) {
-      long i = first;
+    for (int64_t half = 0; half < kPanel; half += kWidth) {
+      int64_t i = first;
       for (; half + kWidth <= rows && i + kWidth <= last; i += kWidth)
         transpose_square(from + half * l.inputs + i, l.inputs, to + i * kPanel + half, kPanel);
       for (; i < last; ++i)
-        for (long n = half; n < half + kWidth; ++n) to[i * kPanel + n] = n < rows ? from[n * l.inputs + i] : 0.0f;
+        for (int64_t n = half; n < half + kWidth; ++n) to[i * kPanel + n] = n < rows ? from[n * l.inputs + i] : 0.0f;
     }
   });
   return packed;
 }
 
-// Row m of `to`, `stride` apart, = (or +=) the product of left[m * kRow + d * kStep] with a panel of N vectors; with
-// something to fetch at every step.
-template <long M, long N, long kRow, long kStep>
-inline void multiply_fetching(long count, const float* left, const float* right, long depth, float* to, long stride,
-                              bool add, Ahead& next) {
+// Row m of `to`, `stride` apart, = (or +=) the product of left[m * kRow + d * kStep] with a panel of N vectors,
+// with one prefetch per step.
+template <int64_t M, int64_t N, int64_t kRow, int64_t kStep>
+inline void multiply_fetching(int64_t count, const float* left, const float* right, int64_t depth, float* to,
+                              int64_t stride,
+                              bool add, Prefetch& next) {
   if constexpr (M > 1) {
     if (count < M) return multiply_fetching<M - 1, N, kRow, kStep>(count, left, right, depth, to, stride, add, next);
   }
   Vector sum[M][N];
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
-  for (long d = 0; d < depth; ++d, left += kStep, right += kPanel) {
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
+  for (int64_t d = 0; d < depth; ++d, left += kStep, right += kPanel) {
     next.fetch();
     Vector column[N];
-    for (long n = 0; n < N; ++n) column[n] = load(right + n * kWidth);
-    for (long m = 0; m < M; ++m)
-      for (long n = 0; n < N; ++n) sum[m][n] += left[m * kRow] * column[n];
+    for (int64_t n = 0; n < N; ++n) column[n] = load(right + n * kWidth);
+    for (int64_t m = 0; m < M; ++m)
+      for (int64_t n = 0; n < N; ++n) sum[m][n] += left[m * kRow] * column[n];
   }
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
-// out [L, B, O]: a few rows of weights at a time meet all of the batch.
+// out [L, B, O]: multiplies a few rows of weights at a time with the whole batch.
 inline void linear(const Linear& l, const float* x, const Weights& w, float* out) {
-  const long across = panels(l.batch), tiles = (l.outputs + kRows - 1) / kRows;
-  const long per_chunk = least(tiles, kSmallest / (l.inputs * l.batch * kRows) + 1);
-  const long chunks = (tiles + per_chunk - 1) / per_chunk;
-  const float* columns = transposed(l, x);
-  each(l.lanes * chunks, [=](long chunk) {
-    const long lane = chunk / chunks, begin = chunk % chunks * per_chunk * kRows;
-    const long end = least(begin + per_chunk * kRows, l.outputs);
-    float* sums = scratch(kTile, across * kRows * kPanel + kRows * kApart);
+  const int64_t across = panels(l.batch), tiles = (l.outputs + kRows - 1) / kRows;
+  const int64_t per_chunk = smaller(tiles, kMinChunkWork / (l.inputs * l.batch * kRows) + 1);
+  const int64_t chunks = (tiles + per_chunk - 1) / per_chunk;
+  const float* columns = pack_transposed(l, x);
+  parallel_for(l.lanes * chunks, [=](int64_t chunk) {
+    const int64_t lane = chunk / chunks, begin = chunk % chunks * per_chunk * kRows;
+    const int64_t end = smaller(begin + per_chunk * kRows, l.outputs);
+    float* sums = scratch(kTile, across * kRows * kPanel + kRows * kRowStride);
     float* block = sums + across * kRows * kPanel;
-    for (long o = begin; o < end; o += kRows) {
-      const long count = least(kRows, end - o);
-      for (long i = 0; i < l.inputs; i += kDepth) {
-        const long depth = least(kDepth, l.inputs - i);
+    for (int64_t o = begin; o < end; o += kRows) {
+      const int64_t count = smaller(kRows, end - o);
+      for (int64_t i = 0; i < l.inputs; i += kDepth) {
+        const int64_t depth = smaller(kDepth, l.inputs - i);
         const bool more = i + kDepth < l.inputs;  // else the next rows begin
-        Ahead next = ahead(l, w, lane, more ? o : o + kRows, more ? i + kDepth : 0, kRows, kDepth);
-        for (long m = 0; m < count; ++m) weights_of_row(l, w, lane, o + m, i, depth, block + m * kApart);
-        for (long p = 0; p < across; ++p) {
+        Prefetch next = ahead(l, w, lane, more ? o : o + kRows, more ? i + kDepth : 0, kRows, kDepth);
+        for (int64_t m = 0; m < count; ++m) copy_weights(l, w, lane, o + m, i, depth, block + m * kRowStride);
+        for (int64_t p = 0; p < across; ++p) {
           const float* there = columns + ((lane * across + p) * l.inputs + i) * kPanel;
           float* to = sums + p * kRows * kPanel;
           if (l.batch - p * kPanel > kWidth)
-            multiply_fetching<kRows, 2, kApart, 1>(count, block, there, depth, to, kPanel, i > 0, next);
+            multiply_fetching<kRows, 2, kRowStride, 1>(count, block, there, depth, to, kPanel, i > 0, next);
           else
-            multiply_fetching<kRows, 1, kApart, 1>(count, block, there, depth, to, kPanel, i > 0, next);
+            multiply_fetching<kRows, 1, kRowStride, 1>(count, block, there, depth, to, kPanel, i > 0, next);
         }
       }
-      for (long b = 0; b < l.batch; ++b)
-        for (long m = 0; m < count; ++m)
+      for (int64_t b = 0; b < l.batch; ++b)
+        for (int64_t m = 0; m < count; ++m)
           out[(lane * l.batch + b) * l.outputs + o + m] = sums[(b / kPanel * kRows + m) * kPanel + b % kPanel];
     }
   });
 }
 
-constexpr long kFewNumbers = 1 << 12;  // moved before another core has heard of them
-constexpr long kLarge = 1 << 20;  // numbers: more than stays near a core
-constexpr long kAbreast = 4;  // panels whose weights are read together: longer pieces of memory at a time
+constexpr int64_t kSmallCopy = 1 << 12;  // copied faster than another core is notified
+constexpr int64_t kLarge = 1 << 20;  // floats: more than the caches of a core hold
+constexpr int64_t kInterleaved = 4;  // panels whose weights are read together, for longer contiguous reads
 
 // [L, tiles of B, O, kRows] of a gradient [L, B, O]: its columns, a few at a time.
-inline float* columns_of(const Linear& l, const float* gradient) {
-  const long tiles = (l.batch + kRows - 1) / kRows;
+inline float* pack_columns(const Linear& l, const float* gradient) {
+  const int64_t tiles = (l.batch + kRows - 1) / kRows;
   float* packed = scratch(kPacked, l.lanes * tiles * l.outputs * kRows);
-  const auto pack = [=](long tile) {
-    const long lane = tile / tiles, b = tile % tiles * kRows, count = least(kRows, l.batch - b);
+  const auto pack = [=](int64_t tile) {
+    const int64_t lane = tile / tiles, b = tile % tiles * kRows, count = smaller(kRows, l.batch - b);
     const float* from = gradient + (lane * l.batch + b) * l.outputs;
     float* to = packed + tile * l.outputs * kRows;
-    for (long o = 0; o < l.outputs; ++o)
-      for (long m = 0; m < count; ++m) to[o * kRows + m] = from[m * l.outputs + o];
+    for (int64_t o = 0; o < l.outputs; ++o)
+      for (int64_t m = 0; m < count; ++m) to[o * kRows + m] = from[m * l.outputs + o];
   };
-  if (l.lanes * l.batch * l.outputs > kFewNumbers) each(l.lanes * tiles, pack);
-  else for (long tile = 0; tile < l.lanes * tiles; ++tile) pack(tile);
+  if (l.lanes * l.batch * l.outputs > kSmallCopy) parallel_for(l.lanes * tiles, pack);
+  else for (int64_t tile = 0; tile < l.lanes * tiles; ++tile) pack(tile);
   return packed;
 }
 
 // out [L, B, I] = gradient [L, B, O] times the weights.
 inline void linear_to_inputs(const Linear& l, const float* gradient, const Weights& w, float* out) {
-  // Rows and panels of a block. Few and long rows: every row lies on other pages of memory.
-  constexpr long kDeep = 32, kMost = 12;
-  const long whole = panels(l.inputs), chunks = (whole + kMost - 1) / kMost, tiles = (l.batch + kRows - 1) / kRows;
-  const float* packed = columns_of(l, gradient);
-  each(l.lanes * chunks, [=](long chunk) {
-    const long lane = chunk / chunks, n = chunk % chunks, first = n * whole / chunks * kPanel;
-    const long across = (n + 1) * whole / chunks - n * whole / chunks, sums = across * kPanel;
-    const long columns = least(sums, l.inputs - first);
+  // Rows and panels of a block. Few and int64_t rows: every row lies on other pages of memory.
+  constexpr int64_t kDeep = 32, kMost = 12;
+  const int64_t whole = panels(l.inputs), chunks = (whole + kMost - 1) / kMost, tiles = (l.batch + kRows - 1) / kRows;
+  const float* packed = pack_columns(l, gradient);
+  parallel_for(l.lanes * chunks, [=](int64_t chunk) {
+    const int64_t lane = chunk / chunks, n = chunk % chunks, first = n * whole / chunks * kPanel;
+    const int64_t across = (n + 1) * whole / chunks - n * whole / chunks, sums = across * kPanel;
+    const int64_t columns = smaller(sums, l.inputs - first);
     float* block = scratch(kTile, (kDeep + l.batch) * sums);  // [panels, kDeep, panel]
     float* results = block + kDeep * sums;                    // [B, panels, panel]
-    for (long o = 0; o < l.outputs; o += kDeep) {
-      const long depth = least(kDeep, l.outputs - o);
-      for (long d = 0; d < depth; ++d) {
+    for (int64_t o = 0; o < l.outputs; o += kDeep) {
+      const int64_t depth = smaller(kDeep, l.outputs - o);
+      for (int64_t d = 0; d < depth; ++d) {
         alignas(64) float row[kMost * kPanel];
-        weights_of_row(l, w, lane, o + d, first, columns, row);
-        for (long p = 0; p < across; ++p)
+        copy_weights(l, w, lane, o + d, first, columns, row);
+        for (int64_t p = 0; p < across; ++p)
           copy_panel(row + p * kPanel, columns - p * kPanel, block + (p * kDeep + d) * kPanel);
       }
-      Ahead next = ahead(l, w, lane, o + kDeep, first, kDeep, columns);
-      for (long p = 0; p < across; ++p)
-        for (long b = 0; b < l.batch; b += kRows)
+      Prefetch next = ahead(l, w, lane, o + kDeep, first, kDeep, columns);
+      for (int64_t p = 0; p < across; ++p)
+        for (int64_t b = 0; b < l.batch; b += kRows)
           multiply_fetching<kRows, 2, 1, kRows>(
-              least(kRows, l.batch - b), packed + ((lane * tiles + b / kRows) * l.outputs + o) * kRows,
+              smaller(kRows, l.batch - b), packed + ((lane * tiles + b / kRows) * l.outputs + o) * kRows,
               block + p * kDeep * kPanel, depth, results + b * sums + p * kPanel, sums, o > 0, next);
     }
-    for (long b = 0; b < l.batch; ++b)
-      for (long n = 0; n < columns; ++n) out[(lane * l.batch + b) * l.inputs + first + n] = results[b * sums + n];
+    for (int64_t b = 0; b < l.batch; ++b)
+      for (int64_t n = 0; n < columns; ++n) out[(lane * l.batch + b) * l.inputs + first + n] = results[b * sums + n];
   });
 }
 
 // to [M, panel], rows `stride` apart: the sums over the batch of a [B, kRows] times b [B, panel].
-template <long M>
-inline void outer_panel(long count, long batch, const float* a, const float* b, float* to, long stride) {
+template <int64_t M>
+inline void outer_panel(int64_t count, int64_t batch, const float* a, const float* b, float* to, int64_t stride) {
   if constexpr (M > 1) {
     if (count < M) return outer_panel<M - 1>(count, batch, a, b, to, stride);
   }
   Vector sum[M][2] = {};
-  for (long i = 0; i < batch; ++i, a += kRows, b += kPanel) {
+  for (int64_t i = 0; i < batch; ++i, a += kRows, b += kPanel) {
     const Vector first = load(b), second = load(b + kWidth);
-    for (long m = 0; m < M; ++m) {
+    for (int64_t m = 0; m < M; ++m) {
       sum[m][0] += a[m] * first;
       sum[m][1] += a[m] * second;
     }
   }
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < 2; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < 2; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
-// kernel = row and sigma = row * out * in (null: there is none), past the caches where all weights would not fit.
-inline void write_row(const Linear& l, const float* row, long columns, const float* in, float out, float* kernel,
+// kernel = row and sigma = row * out * in (null: no sigma), with non-temporal stores where the weights exceed the
+// caches.
+inline void write_row(const Linear& l, const float* row, int64_t columns, const float* in, float out, float* kernel,
                       float* sigma) {
-  long n = 0;
-  if (l.inputs * l.outputs > kLarge && whole_vectors(kernel) && (sigma == nullptr || whole_vectors(sigma)))
+  int64_t n = 0;
+  if (l.inputs * l.outputs > kLarge && is_aligned(kernel) && (sigma == nullptr || is_aligned(sigma)))
     for (; n + kWidth <= columns; n += kWidth) {
       const Vector v = load(row + n);
       stream(kernel + n, v);
@@ -200,35 +205,36 @@ inline void write_row(const Linear& l, const float* row, long columns, const flo
   }
 }
 
-// kernel [L, O, I] = gradient^T x, and sigma the same times the noise of each weight (null: there is none).
+// kernel [L, O, I] = gradient^T x, and sigma the same times the noise of each weight (null: no noise).
 inline void linear_to_weights(const Linear& l, const float* gradient, const float* x, const float* noise_in,
                               const float* noise_out, float* kernel, float* sigma) {
-  const long wide = 2 * kAbreast * kPanel, tall = 8 * kRows;
-  const long right_chunks = (l.inputs + wide - 1) / wide, down = (l.outputs + tall - 1) / tall;
-  each(l.lanes * right_chunks * down, [=](long chunk) {
-    const long lane = chunk / (right_chunks * down), first = chunk / down % right_chunks * wide;
-    const long columns = least(wide, l.inputs - first), across = panels(columns);
+  const int64_t wide = 2 * kInterleaved * kPanel, tall = 8 * kRows;
+  const int64_t right_chunks = (l.inputs + wide - 1) / wide, down = (l.outputs + tall - 1) / tall;
+  parallel_for(l.lanes * right_chunks * down, [=](int64_t chunk) {
+    const int64_t lane = chunk / (right_chunks * down), first = chunk / down % right_chunks * wide;
+    const int64_t columns = smaller(wide, l.inputs - first), across = panels(columns);
     float* packed = scratch(kTile, (l.batch + kRows) * across * kPanel + l.batch * kRows);  // [panels, B, panel]
     float* rows = packed + across * l.batch * kPanel;                                      // [kRows, panels, panel]
     float* columns_of_gradient = rows + kRows * across * kPanel;                           // [B, kRows]
-    for (long b = 0; b < l.batch; ++b)
-      for (long p = 0; p < across; ++p)
+    for (int64_t b = 0; b < l.batch; ++b)
+      for (int64_t p = 0; p < across; ++p)
         copy_panel(x + (lane * l.batch + b) * l.inputs + first + p * kPanel, columns - p * kPanel,
                    packed + (p * l.batch + b) * kPanel);
-    const long begin = chunk % down * tall, end = least(begin + tall, l.outputs);
-    for (long o = begin; o < end; o += kRows) {
-      const long count = least(kRows, end - o), at = (lane * l.outputs + o) * l.inputs + first;
-      for (long b = 0; b < l.batch; ++b)
-        for (long m = 0; m < count; ++m)
+    const int64_t begin = chunk % down * tall, end = smaller(begin + tall, l.outputs);
+    for (int64_t o = begin; o < end; o += kRows) {
+      const int64_t count = smaller(kRows, end - o), at = (lane * l.outputs + o) * l.inputs + first;
+      for (int64_t b = 0; b < l.batch; ++b)
+        for (int64_t m = 0; m < count; ++m)
           columns_of_gradient[b * kRows + m] = gradient[(lane * l.batch + b) * l.outputs + o + m];
-      for (long p = 0; p < across; ++p)
+      for (int64_t p = 0; p < across; ++p)
         outer_panel<kRows>(count, l.batch, columns_of_gradient, packed + p * l.batch * kPanel, rows + p * kPanel,
                            across * kPanel);
-      for (long m = 0; m < count; ++m)  // whole rows at a time: memory takes long pieces better
-        write_row(l, rows + m * across * kPanel, columns, sigma == nullptr ? nullptr : noise_in + lane * l.inputs + first,
+      for (int64_t m = 0; m < count; ++m)  // whole rows at a time: memory takes int64_t pieces better
+        write_row(l, rows + m * across * kPanel, columns,
+                  sigma == nullptr ? nullptr : noise_in + lane * l.inputs + first,
                   sigma == nullptr ? 0.0f : noise_out[lane * l.outputs + o + m], kernel + at + m * l.inputs,
                   sigma == nullptr ? nullptr : sigma + at + m * l.inputs);
     }
-    streamed();
+    stream_fence();
   });
 }

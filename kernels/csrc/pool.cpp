@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <cstdlib>
 #include <mutex>
 #include <thread>
@@ -19,7 +18,7 @@
 namespace masp {
 namespace {
 
-// Numbers too small for full precision count as zero, on every thread: XLA sets this for its own threads.
+// Flushes denormals to zero, as XLA does on its own threads.
 class FlushDenormals {
  public:
 #if defined(__x86_64__)
@@ -27,7 +26,7 @@ class FlushDenormals {
   ~FlushDenormals() { _mm_setcsr(before_); }
 
  private:
-  unsigned before_;
+  uint32_t before_;
 #endif
 };
 
@@ -37,9 +36,9 @@ inline void pause() {
 #endif
 }
 
-// One piece of work at a time; a second caller does its own alone meanwhile. Callers take chunks like workers do, so
-// work ends even if no worker ever comes. Every thread begins with a share of its own, the same in every call, because
-// what it wrote last time is in its cache; then it takes what is left of the others'.
+// One job at a time; a concurrent second caller runs its job alone. The caller takes chunks like the workers, so a job
+// finishes even if no worker wakes up. Every thread begins with the same share in every call, because its earlier
+// results are in its cache, and then steals from the others.
 class Pool {
  public:
   explicit Pool(int workers) : workers_(workers) {
@@ -48,18 +47,19 @@ class Pool {
 
   int threads() const { return workers_ + 1; }
 
-  void run(long chunks, void (*body)(void*, long), void* data) {
+  void run(int64_t chunks, void (*body)(void*, int64_t), void* data) {
     std::unique_lock<std::mutex> mine(turn_, std::try_to_lock);
     if (chunks < 2 || workers_ == 0 || !mine.owns_lock()) {
-      for (long i = 0; i < chunks; ++i) body(data, i);
+      for (int64_t i = 0; i < chunks; ++i) body(data, i);
       return;
     }
-    const long each = (chunks + kMost - 1) / kMost, groups = (chunks + each - 1) / each;
-    body_ = body, data_ = data, chunks_ = chunks, each_ = each;
+    const int64_t parallel_for = (chunks + kMaxGroups - 1) / kMaxGroups,
+        groups = (chunks + parallel_for - 1) / parallel_for;
+    body_ = body, data_ = data, chunks_ = chunks, each_ = parallel_for;
     done_.store(0, std::memory_order_relaxed);
     const uint64_t job = job_.load(std::memory_order_relaxed) + 1;
-    // A worker that comes late finds another number than its own here, and takes no chunk of the next job.
-    for (long i = 0; i < groups; ++i) open_[i].store(job, std::memory_order_relaxed);
+    // A late worker sees another job number here and takes no chunk of the next job.
+    for (int64_t i = 0; i < groups; ++i) open_[i].store(job, std::memory_order_relaxed);
     groups_.store(groups, std::memory_order_relaxed);
     job_.store(job, std::memory_order_seq_cst);
     if (asleep_.load(std::memory_order_seq_cst) > 0) {
@@ -73,14 +73,14 @@ class Pool {
   }
 
  private:
-  void take(uint64_t job, long groups, int thread) {
-    const long first = thread * groups / threads();
-    for (long n = 0; n < groups; ++n) {
+  void take(uint64_t job, int64_t groups, int thread) {
+    const int64_t first = thread * groups / threads();
+    for (int64_t n = 0; n < groups; ++n) {
       std::atomic<uint64_t>& open = open_[(first + n) % groups];
       uint64_t seen = open.load(std::memory_order_relaxed);
       if (seen != job || !open.compare_exchange_strong(seen, 0, std::memory_order_acquire)) continue;
-      const long begin = (first + n) % groups * each_, end = std::min(begin + each_, static_cast<long>(chunks_));
-      for (long i = begin; i < end; ++i) body_(data_, i);
+      const int64_t begin = (first + n) % groups * each_, end = std::min(begin + each_, static_cast<int64_t>(chunks_));
+      for (int64_t i = begin; i < end; ++i) body_(data_, i);
       done_.fetch_add(1, std::memory_order_release);
     }
   }
@@ -92,7 +92,7 @@ class Pool {
       const auto idle_since = std::chrono::steady_clock::now();
       for (int spins = 0; job_.load(std::memory_order_acquire) == last; ++spins) {
         if (spins < kSpins) { pause(); continue; }
-        if (std::chrono::steady_clock::now() - idle_since < kAwake) { std::this_thread::yield(); continue; }
+        if (std::chrono::steady_clock::now() - idle_since < kSpinTime) { std::this_thread::yield(); continue; }
         std::unique_lock<std::mutex> lock(sleep_);
         asleep_.fetch_add(1, std::memory_order_seq_cst);
         wake_.wait(lock, [&] { return job_.load(std::memory_order_seq_cst) != last; });
@@ -103,20 +103,20 @@ class Pool {
     }
   }
 
-  // A worker that sleeps takes tens of microseconds to come, as long as a small product. So it stays awake from one
+  // A worker that sleeps takes tens of microseconds to come, as int64_t as a small product. So it stays awake from one
   // product of an update to the next, for half a millisecond at most, and gives its core to whoever else wants it.
   static constexpr int kSpins = 500;
-  static constexpr std::chrono::microseconds kAwake{500};
-  static constexpr long kMost = 1024;  // groups of chunks
+  static constexpr std::chrono::microseconds kSpinTime{500};
+  static constexpr int64_t kMaxGroups = 1024;  // groups of chunks
   const int workers_;
   std::mutex turn_, sleep_;
   std::condition_variable wake_;
-  void (*volatile body_)(void*, long) = nullptr;
+  void (*volatile body_)(void*, int64_t) = nullptr;
   void* volatile data_ = nullptr;
-  volatile long chunks_ = 0, each_ = 1;
-  std::atomic<long> groups_{0}, done_{0};
+  volatile int64_t chunks_ = 0, each_ = 1;
+  std::atomic<int64_t> groups_{0}, done_{0};
   std::atomic<uint64_t> job_{0};
-  std::atomic<uint64_t> open_[kMost] = {};  // the job whose group this is and that nobody has taken yet
+  std::atomic<uint64_t> open_[kMaxGroups] = {};  // number of the job whose group is not taken yet
   std::atomic<int> asleep_{0};
 };
 
@@ -130,19 +130,19 @@ int cores() {
 }
 
 Pool& pool() {
-  // Never destroyed: its threads live as long as the process.
+  // Never destroyed: its threads live as int64_t as the process.
   static Pool* only = new Pool(cores() - 1);
   return *only;
 }
 
 }  // namespace
 
-void parallel(long chunks, void (*body)(void*, long), void* data) {
+void parallel(int64_t chunks, void (*body)(void*, int64_t), void* data) {
   FlushDenormals flush;
   pool().run(chunks, body, data);
 }
 
-int threads() { return pool().threads(); }
+int32_t num_threads() { return pool().threads(); }
 
 float* scratch(Slot slot, size_t floats) {
   struct Block {

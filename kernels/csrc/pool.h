@@ -1,19 +1,19 @@
-// Work on all cores, and memory for it.
+// A thread pool, and scratch memory for its threads.
 #pragma once
 
-#include <cstddef>
+#include "integers.h"
 
 namespace masp {
 
-// body(data, i) for i in 0..chunks-1, each once, on whichever core is free. Chunks are fixed by the caller and write to
-// places of their own, so results do not depend on who does what.
-void parallel(long chunks, void (*body)(void* data, long chunk), void* data);
+// Calls body(data, i) once for each i in 0..chunks-1, on any thread. Chunks write to disjoint memory, so results do not
+// depend on scheduling.
+void parallel(int64_t chunks, void (*body)(void* data, int64_t chunk), void* data);
 
-// A block of at least `floats` numbers, aligned to 64 bytes; each thread has its own blocks, kept for the next call.
+// Thread-local memory of at least `floats` floats, aligned to 64 bytes, reused by the next call with the same slot.
 enum Slot { kPacked, kTile, kOnes, kGuessed, kShared, kSlots };
 float* scratch(Slot slot, size_t floats);
 
 // How many threads `parallel` may use, the caller's included.
-int threads();
+int32_t num_threads();
 
 }  // namespace masp

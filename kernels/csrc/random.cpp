@@ -1,7 +1,5 @@
-// Threefry-2x32 with 20 rounds (Salmon et al. 2011), the random bits of JAX: the same bits, in one call instead of a
-// loop of small ones.
-#include <cstdint>
-
+// Threefry-2x32 with 20 rounds (Salmon et al. 2011), the random bits of JAX, in one call instead of a loop of
+// small operations.
 #include "ffi.h"
 
 namespace masp {
@@ -9,11 +7,11 @@ namespace {
 
 inline uint32_t rotated(uint32_t x, int by) { return x << by | x >> (32 - by); }
 
-// One word for each place, or one for all.
+// One word per element, or one for all.
 struct Words {
   const uint32_t* data;
-  bool one;
-  uint32_t operator[](int64_t i) const { return data[one ? 0 : i]; }
+  bool scalar;
+  uint32_t operator[](int64_t i) const { return data[scalar ? 0 : i]; }
 };
 
 struct Bits {
@@ -35,8 +33,8 @@ inline Bits block(uint32_t k0, uint32_t k1, uint32_t c0, uint32_t c1) {
   return {a, b};
 }
 
-// Many blocks of one key: nothing in the way of vectors.
-void of_one_key(int64_t count, uint32_t k0, uint32_t k1, const uint32_t* c0, const uint32_t* c1,
+// Many blocks of one key; vectorises.
+void threefry_one_key(int64_t count, uint32_t k0, uint32_t k1, const uint32_t* c0, const uint32_t* c1,
                 uint32_t* __restrict out0, uint32_t* __restrict out1) {
   for (int64_t i = 0; i < count; ++i) {
     const Bits bits = block(k0, k1, c0[i], c1[i]);
@@ -45,7 +43,8 @@ void of_one_key(int64_t count, uint32_t k0, uint32_t k1, const uint32_t* c0, con
 }
 
 void threefry(int64_t count, Words k0, Words k1, Words c0, Words c1, uint32_t* out0, uint32_t* out1) {
-  if (k0.one && k1.one && !c0.one && !c1.one) return of_one_key(count, k0[0], k1[0], c0.data, c1.data, out0, out1);
+  if (k0.scalar && k1.scalar && !c0.scalar && !c1.scalar) return threefry_one_key(count, k0[0], k1[0], c0.data,
+                                                                                  c1.data, out0, out1);
   for (int64_t i = 0; i < count; ++i) {
     const Bits bits = block(k0[i], k1[i], c0[i], c1[i]);
     out0[i] = bits.a, out1[i] = bits.b;
@@ -61,7 +60,7 @@ extern "C" {
 
 // (two words of keys, two of counters, each of the shape of the results or one number) -> two words of random bits
 void* masp_threefry(CallFrame* frame) {
-  if (answered_version(frame)) return nullptr;
+  if (is_version_query(frame)) return nullptr;
   const auto words = [&](int i) {
     const Buffer* given = frame->arguments.at[i];
     return Words{static_cast<const uint32_t*>(given->data), elements(given) == 1};

@@ -1,24 +1,24 @@
-// The inner loop of all products: a few rows times a panel of columns, held in registers.
+// The inner loop of all matrix products: a few rows times a panel of columns, accumulated in registers.
 //
-// Included once per instruction set, inside a namespace of its own, with kWidth numbers in a vector and kTotal vectors
-// of sums in registers. No templates of the standard library here: the linker could give their code to callers that run
+// Included once per instruction set, inside a namespace of its own, with kWidth floats per vector and kTotal vectors of
+// sums in registers. No templates of the standard library here: the linker could merge their code with that of callers
 // on processors without these instructions.
 
 typedef float Vector __attribute__((vector_size(4 * kWidth), aligned(4), may_alias));
 
-constexpr long kPanel = 2 * kWidth;  // columns
-constexpr long kRows = kTotal / 2;
-constexpr long kSmallest = 1 << 19;  // multiplications that are worth a chunk of their own
+constexpr int64_t kPanel = 2 * kWidth;  // columns
+constexpr int64_t kRows = kTotal / 2;
+constexpr int64_t kMinChunkWork = 1 << 19;  // multiplications below which a chunk costs more than it saves
 
-inline long rounded_up(long n, long multiple) { return (n + multiple - 1) / multiple * multiple; }
-inline long panels(long columns) { return (columns + kPanel - 1) / kPanel; }
-inline long least(long a, long b) { return a < b ? a : b; }
+inline int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+inline int64_t panels(int64_t columns) { return (columns + kPanel - 1) / kPanel; }
+inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 inline Vector load(const float* at) { return *reinterpret_cast<const Vector*>(at); }
 inline void store(float* at, Vector v) { *reinterpret_cast<Vector*>(at) = v; }
 
-// The same past the caches, to a place that is a multiple of a vector: for results larger than those, whose old contents
-// need not be fetched then. Whoever streams calls `streamed` before others read.
+// Non-temporal store to an aligned address, for results larger than the caches: their old contents are not fetched.
+// Call `stream_fence` before other threads read them.
 inline void stream(float* at, Vector v) {
 #ifdef __x86_64__
   if constexpr (kWidth > 4) {
@@ -28,64 +28,65 @@ inline void stream(float* at, Vector v) {
 #endif
   store(at, v);
 }
-inline void streamed() {
+inline void stream_fence() {
 #ifdef __x86_64__
   asm volatile("sfence" ::: "memory");
 #endif
 }
-inline bool whole_vectors(const float* at) { return reinterpret_cast<unsigned long>(at) % (4 * kWidth) == 0; }
+inline bool is_aligned(const float* at) { return reinterpret_cast<uint64_t>(at) % (4 * kWidth) == 0; }
 
-// The i-th of n, taken from both ends in turn: what grows from one end to the other comes out even among those who take
-// the first and the last of it. Whoever cuts the same memory does it this way, so that a core finds what is its own.
-inline long from_both_ends(long i, long n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
+// Interleave chunks from both ends to balance the load where the work grows from one end to the other. All loops over
+// the same memory use the same order, so that a core finds its chunks in its own cache.
+inline int64_t interleaved(int64_t i, int64_t n) { return i % 2 == 0 ? i / 2 : n - 1 - i / 2; }
 
 template <class Body>
-inline void each(long chunks, Body body) {
-  parallel(chunks, [](void* data, long i) { (*static_cast<Body*>(data))(i); }, &body);
+inline void parallel_for(int64_t chunks, Body body) {
+  parallel(chunks, [](void* data, int64_t i) { (*static_cast<Body*>(data))(i); }, &body);
 }
 
-// Where the left factor is: row m, depth (s, r) at rows[m] + s * segment + r * step.
+// The left factor: row m at depth (s, r) is at rows[m] + s * segment + r * step.
 struct Left {
   const float* rows[kRows];
-  long segments, segment, run, step;
+  int64_t segments, segment, run, step;
 };
 
-// The right factor: depth d at data + d * stride, a panel of columns each.
+// The right factor: the panel of columns at depth d is at data + d * stride.
 struct Right {
   const float* data;
-  long stride;
+  int64_t stride;
 };
 
-template <long M, long N, bool kStep1>
-inline void multiply_rows(const Left& left, Right right, float* to, long stride, bool add) {
+template <int64_t M, int64_t N, bool kStep1>
+inline void multiply_rows(const Left& left, Right right, float* to, int64_t stride, bool add) {
   Vector sum[M][N];
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) sum[m][n] = add ? load(to + m * stride + n * kWidth) : Vector{};
   const float* b = right.data;
   const float* a[M];
-  for (long m = 0; m < M; ++m) a[m] = left.rows[m];
-  const long step = kStep1 ? 1 : left.step, rest = left.segment - left.run * step;
-  for (long s = 0; s < left.segments; ++s) {
-    for (long r = 0; r < left.run; ++r) {
+  for (int64_t m = 0; m < M; ++m) a[m] = left.rows[m];
+  const int64_t step = kStep1 ? 1 : left.step, rest = left.segment - left.run * step;
+  for (int64_t s = 0; s < left.segments; ++s) {
+    for (int64_t r = 0; r < left.run; ++r) {
       Vector column[N];
-      for (long n = 0; n < N; ++n) column[n] = load(b + n * kWidth);
+      for (int64_t n = 0; n < N; ++n) column[n] = load(b + n * kWidth);
       b += right.stride;
-      for (long m = 0; m < M; ++m) {
+      for (int64_t m = 0; m < M; ++m) {
         const float x = *a[m];
         a[m] += step;
-        for (long n = 0; n < N; ++n) sum[m][n] += x * column[n];
+        for (int64_t n = 0; n < N; ++n) sum[m][n] += x * column[n];
       }
     }
-    for (long m = 0; m < M; ++m) a[m] += rest;
+    for (int64_t m = 0; m < M; ++m) a[m] += rest;
   }
-  for (long m = 0; m < M; ++m)
-    for (long n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
+  for (int64_t m = 0; m < M; ++m)
+    for (int64_t n = 0; n < N; ++n) store(to + m * stride + n * kWidth, sum[m][n]);
 }
 
-template <long M>
-inline void multiply_some(long count, bool narrow, const Left& left, Right right, float* to, long stride, bool add) {
+template <int64_t M>
+inline void multiply_up_to(int64_t count, bool narrow, const Left& left, Right right, float* to, int64_t stride,
+                           bool add) {
   if constexpr (M > 1) {
-    if (count < M) return multiply_some<M - 1>(count, narrow, left, right, to, stride, add);
+    if (count < M) return multiply_up_to<M - 1>(count, narrow, left, right, to, stride, add);
   }
   if (left.step == 1)
     narrow ? multiply_rows<M, 1, true>(left, right, to, stride, add)
@@ -96,44 +97,45 @@ inline void multiply_some(long count, bool narrow, const Left& left, Right right
 }
 
 // Row m of `to`, `stride` apart, = (or +=) the product of `count` rows with the `columns` first columns of a panel. All
-// columns of the panel (of its first vector, where that is enough) are read, so they must exist; in `to` none past
-// `columns` is touched.
-inline void multiply(long count, long columns, const Left& left, Right right, float* to, long stride, bool add) {
+// columns of the panel (of its first vector, where that is enough) are read, so they must be readable; `to` is
+// not written past `columns`.
+inline void multiply(int64_t count, int64_t columns, const Left& left, Right right, float* to, int64_t stride,
+                     bool add) {
   const bool narrow = columns <= kWidth;
   if (columns >= kPanel || columns == kWidth) {
-    multiply_some<kRows>(count, narrow, left, right, to, stride, add);
+    multiply_up_to<kRows>(count, narrow, left, right, to, stride, add);
     return;
   }
   alignas(64) float whole[kRows * kPanel];
-  for (long m = 0; add && m < count; ++m)
-    for (long n = 0; n < kPanel; ++n) whole[m * kPanel + n] = n < columns ? to[m * stride + n] : 0.0f;
-  multiply_some<kRows>(count, narrow, left, right, whole, kPanel, add);
-  for (long m = 0; m < count; ++m)
-    for (long n = 0; n < columns; ++n) to[m * stride + n] = whole[m * kPanel + n];
+  for (int64_t m = 0; add && m < count; ++m)
+    for (int64_t n = 0; n < kPanel; ++n) whole[m * kPanel + n] = n < columns ? to[m * stride + n] : 0.0f;
+  multiply_up_to<kRows>(count, narrow, left, right, whole, kPanel, add);
+  for (int64_t m = 0; m < count; ++m)
+    for (int64_t n = 0; n < columns; ++n) to[m * stride + n] = whole[m * kPanel + n];
 }
 
 // to[n] = from[n] for a panel of which `columns` columns exist; the others become 0.
-inline void copy_panel(const float* from, long columns, float* to) {
+inline void copy_panel(const float* from, int64_t columns, float* to) {
   if (columns >= kPanel) {
     store(to, load(from));
     store(to + kWidth, load(from + kWidth));
     return;
   }
-  for (long n = 0; n < kPanel; ++n) to[n] = n < columns ? from[n] : 0.0f;
+  for (int64_t n = 0; n < kPanel; ++n) to[n] = n < columns ? from[n] : 0.0f;
 }
 
 #ifndef __clang__
 typedef int Places __attribute__((vector_size(4 * kWidth)));
 
 // Swaps the off-diagonal blocks of side H in all blocks of side 2 H of a square of vectors.
-template <long H>
+template <int64_t H>
 inline void swap_blocks(Vector* square) {
   Places upper = {}, lower = {};
   for (int n = 0; n < kWidth; ++n) {
     upper[n] = n & H ? kWidth + n - static_cast<int>(H) : n;
     lower[n] = n & H ? kWidth + n : n + static_cast<int>(H);
   }
-  for (long i = 0; i < kWidth; ++i) {
+  for (int64_t i = 0; i < kWidth; ++i) {
     if (i & H) continue;
     const Vector a = square[i], b = square[i + H];
     square[i] = __builtin_shuffle(a, b, upper);
@@ -142,47 +144,47 @@ inline void swap_blocks(Vector* square) {
 }
 #endif
 
-// Each number of the result is the sum of the numbers in one of the vectors, which do not outlive it.
+// Element i of the result is the sum of vector i; overwrites the vectors.
 #ifndef __clang__
-template <long H>
-inline Vector halved(Vector* vectors) {
+template <int64_t H>
+inline Vector reduce_halves(Vector* vectors) {
   Places upper = {}, lower = {};  // as in `swap_blocks`
   for (int n = 0; n < kWidth; ++n) {
     upper[n] = n & H ? kWidth + n - static_cast<int>(H) : n;
     lower[n] = n & H ? kWidth + n : n + static_cast<int>(H);
   }
-  for (long i = 0; i < H; ++i) {
+  for (int64_t i = 0; i < H; ++i) {
     const Vector a = vectors[i], b = vectors[i + H];
     vectors[i] = __builtin_shuffle(a, b, upper) + __builtin_shuffle(a, b, lower);
   }
-  if constexpr (H > 1) return halved<H / 2>(vectors);
+  if constexpr (H > 1) return reduce_halves<H / 2>(vectors);
   return vectors[0];
 }
 #endif
 
-inline Vector sums_of(Vector* vectors) {
+inline Vector horizontal_sums(Vector* vectors) {
 #ifndef __clang__
-  return halved<kWidth / 2>(vectors);
+  return reduce_halves<kWidth / 2>(vectors);
 #else
   Vector total = {};
-  for (long i = 0; i < kWidth; ++i)
-    for (long n = 0; n < kWidth; ++n) total[i] += vectors[i][n];
+  for (int64_t i = 0; i < kWidth; ++i)
+    for (int64_t n = 0; n < kWidth; ++n) total[i] += vectors[i][n];
   return total;
 #endif
 }
 
 // to[c * to_stride + r] = from[r * from_stride + c] for a square of kWidth x kWidth numbers.
-inline void transpose_square(const float* from, long from_stride, float* to, long to_stride) {
+inline void transpose_square(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
 #ifndef __clang__
   Vector square[kWidth];
-  for (long r = 0; r < kWidth; ++r) square[r] = load(from + r * from_stride);
+  for (int64_t r = 0; r < kWidth; ++r) square[r] = load(from + r * from_stride);
   swap_blocks<1>(square);
   swap_blocks<2>(square);
   if constexpr (kWidth > 4) swap_blocks<4>(square);
   if constexpr (kWidth > 8) swap_blocks<8>(square);
-  for (long c = 0; c < kWidth; ++c) store(to + c * to_stride, square[c]);
+  for (int64_t c = 0; c < kWidth; ++c) store(to + c * to_stride, square[c]);
 #else
-  for (long c = 0; c < kWidth; ++c)
-    for (long r = 0; r < kWidth; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+  for (int64_t c = 0; c < kWidth; ++c)
+    for (int64_t r = 0; r < kWidth; ++r) to[c * to_stride + r] = from[r * from_stride + c];
 #endif
 }

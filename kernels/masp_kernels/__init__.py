@@ -1,4 +1,7 @@
-"""Kernels of our own for the CPU, where they were built: convolutions, linear layers and Adam (docs/performance.md).
+"""C++ kernels for the CPU as JAX primitives: convolutions, linear layers, Adam, softmax, replay sampling, random bits.
 
-Everything here has a twin in plain JAX next to where it is used; `library.usable` says which of the two runs.
+`masp.ops` defines the same operations in plain JAX and decides which of the two runs. Importing this package changes
+nothing in the process; `library` loads the compiled code on first use.
 """
+
+__version__ = "0.2.0"

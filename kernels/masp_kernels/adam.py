@@ -1,4 +1,4 @@
-"""Clipping and Adam in one pass over memory, in place; and their derivative."""
+"""Clipping and Adam in one pass over memory, in place; and their vector-Jacobian product."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-MOST_LEAVES = 256  # as in kernels/library.cpp
+MAX_LEAVES = 256  # kMaxLeaves in csrc/library.cpp
 
 
 class Settings(NamedTuple):
-    """What a step of Adam does not learn; `max_norm` 0: no clipping."""
+    """Hyper-parameters of a step; `max_norm` 0: no clipping."""
 
     learning_rate: float
     b1: float
@@ -27,37 +27,37 @@ class Settings(NamedTuple):
 def step(
     settings: Settings, corrections: Array, gradients: Any, means: Any, squares: Any, params: Any
 ) -> tuple[Any, Any, Any, Array]:
-    """Means, squares, parameters after the step, and the norm [] of the gradient; four trees of the same form.
+    """Means, squares and parameters after the step, and the norm [] of the gradient; all trees have one structure.
 
     Args:
-      corrections: [2] 1 - b1^t and 1 - b2^t, t counting this step.
+      corrections: [2] Adam's bias corrections 1 - b1^t and 1 - b2^t, t counting this step.
     """
     leaves = jax.tree.leaves((gradients, means, squares, params))
     count = len(leaves) // 4
     out = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves[count:]]
-    *after, norm = jax.ffi.ffi_call(
+    *results, norm = jax.ffi.ffi_call(
         "masp_adam",
         [*out, jax.ShapeDtypeStruct((), jnp.float32)],
         input_output_aliases={1 + count + i: i for i in range(3 * count)},
         vmap_method="broadcast_all",
-    )(corrections, *leaves, **_numbers(settings))
-    parts = [after[i * count : (i + 1) * count] for i in range(3)]
+    )(corrections, *leaves, **_attributes(settings))
+    parts = [results[i * count : (i + 1) * count] for i in range(3)]
     tree = jax.tree.structure(gradients)
     return (*map(partial(jax.tree.unflatten, tree), parts), norm)
 
 
-def pull_back(settings: Settings, corrections: Array, gradients: Any, means: Any, squares: Any, cotangents: Any) -> Any:
-    """What cotangents of the updates give for the gradients; means and squares are those before the step."""
+def vjp(settings: Settings, corrections: Array, gradients: Any, means: Any, squares: Any, cotangents: Any) -> Any:
+    """Cotangents of the gradients for cotangents of the updates; means and squares are those before the step."""
     leaves = jax.tree.leaves((gradients, means, squares, cotangents))
     count = len(leaves) // 4
-    found = jax.ffi.ffi_call(
-        "masp_adam_back",
+    results = jax.ffi.ffi_call(
+        "masp_adam_vjp",
         [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves[:count]],
         input_output_aliases={1 + 3 * count + i: i for i in range(count)},
         vmap_method="broadcast_all",
-    )(corrections, *leaves, **_numbers(settings))
-    return jax.tree.unflatten(jax.tree.structure(gradients), found)
+    )(corrections, *leaves, **_attributes(settings))
+    return jax.tree.unflatten(jax.tree.structure(gradients), results)
 
 
-def _numbers(settings: Settings) -> dict[str, np.float32]:
+def _attributes(settings: Settings) -> dict[str, np.float32]:
     return {name: np.float32(value) for name, value in settings._asdict().items()}

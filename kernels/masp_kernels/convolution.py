@@ -1,6 +1,6 @@
-"""Convolutions without padding by our kernels.
+"""Convolutions without padding.
 
-Three products, each linear in both factors, differentiate into each other. Images are [L, B, H, W, C],
+Three bilinear products whose derivatives are each other. Images are [L, B, H, W, C],
 kernels [L, k, k, C, F], pixels [L, B, H', W', F], for L lanes.
 """
 
@@ -39,7 +39,7 @@ def _images_shape(pixels: Any, kernel: Any, stride: int, sides: tuple[int, int],
 
 
 def _product(name: str, shapes: Any, to_left: Any, to_right: Any) -> Any:
-    """A primitive that is linear in both operands; `to_left`, `to_right`: what a cotangent and the other one give."""
+    """A bilinear primitive; `to_left` and `to_right` map a cotangent and the other operand to the operand's own."""
 
     def evaluate(a: Any, b: Any, **params: Any) -> list[Any]:
         return [call(name, shapes(a, b, **params)[0], a, b, stride=np.int64(params["stride"]))]

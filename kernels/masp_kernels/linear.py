@@ -1,7 +1,7 @@
-"""Linear layers by our kernels, with factorised noise on the weights or without.
+"""Linear layers, with factorised noise on the weights or without.
 
-The weights are kernel + noise_out * sigma * noise_in, made inside the product. Three products, each linear in both
-factors (kernel and sigma are one factor), differentiate into each other. x is [L, B, I], kernel and sigma [L, O, I],
+The weights are kernel + noise_out * sigma * noise_in, computed inside the product. Three bilinear products (kernel and
+sigma are one factor) whose derivatives are each other. x is [L, B, I], kernel and sigma [L, O, I],
 noise [L, I] and [L, O], for L lanes.
 """
 
@@ -48,12 +48,12 @@ def _through_weights(name: str, shape: Any, to_first: Any, to_weights: Any) -> A
 
     def transpose(cotangents: Any, *operands: Any) -> list[Any]:
         cotangent, first, noise = concrete(cotangents[0]), operands[0], operands[3:]
-        nothing: list[Any] = [None] * len(operands)
+        none: list[Any] = [None] * len(operands)
         if ad.is_undefined_primal(first):
-            return [to_first(cotangent, *operands[1:])[0], *nothing[1:]]
-        found = to_weights(cotangent, first, *noise)
-        kept = [f if ad.is_undefined_primal(w) else None for f, w in zip(found, operands[1:3], strict=True)]
-        return [None, *kept, *nothing[3:]]
+            return [to_first(cotangent, *operands[1:])[0], *none[1:]]
+        gradients = to_weights(cotangent, first, *noise)
+        linear = [g if ad.is_undefined_primal(w) else None for g, w in zip(gradients, operands[1:3], strict=True)]
+        return [None, *linear, *none[3:]]
 
     primitive = make(name, shapes, evaluate, jvp, transpose)
     return primitive
@@ -99,10 +99,10 @@ def _weights_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[
 
 def _weights_transpose(cotangents: Any, gradient: Any, x: Any, *noise: Any) -> list[Any]:
     weights = list(map(concrete, cotangents))
-    nothing: list[Any] = [None] * len(noise)
+    none: list[Any] = [None] * len(noise)
     if ad.is_undefined_primal(gradient):
-        return [_linear.bind(x, *weights, *noise)[0], None, *nothing]
-    return [None, _to_inputs.bind(gradient, *weights, *noise)[0], *nothing]
+        return [_linear.bind(x, *weights, *noise)[0], None, *none]
+    return [None, _to_inputs.bind(gradient, *weights, *noise)[0], *none]
 
 
 def _weights(*operands: Any) -> list[Any]:

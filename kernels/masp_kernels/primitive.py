@@ -1,7 +1,7 @@
-"""Kernels as JAX primitives: what all of them have in common.
+"""Kernels as JAX primitives: batching, evaluation and lowering, which all of them share.
 
-A kernel takes arrays with a leading axis of lanes. Under `vmap` the new axis is folded into it, so all seeds of a
-compiled run are one call.
+A kernel takes arrays with a leading axis of lanes. `vmap` folds its axis into that one, so all seeds of a compiled run
+are one call.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def make(
     """A primitive with several float32 results.
 
     Args:
-      shapes: of the results, from the operands (all with a shape) and the parameters.
-      evaluate: the results, by calls of kernels.
-      lanes: whether the kernel knows lanes; otherwise it is called once for each.
-      jvp, transpose: JAX's rules for differentiation; operands that carry no tangent are `ad.Zero`.
+      shapes: maps operands and parameters to the shapes of the results.
+      evaluate: computes the results by calls of kernels.
+      jvp, transpose: JAX's rules for differentiation; a symbolic zero tangent is an `ad.Zero`.
+      lanes: whether the kernel has an axis of lanes; otherwise it is called once for each.
     """
     primitive = Primitive(name)
     primitive.multiple_results = True
@@ -37,7 +37,7 @@ def make(
 
     def batch(operands: Sequence[Any], axes: Sequence[Any], **params: Any) -> tuple[list[Any], list[int]]:
         if not lanes:
-            return _one_by_one(lambda *one: primitive.bind(*one, **params), operands, axes)
+            return _one_by_one(lambda *lane: primitive.bind(*lane, **params), operands, axes)
         count = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
         folded = [_fold(x, axis, count) for x, axis in zip(operands, axes, strict=True)]
         results = primitive.bind(*folded, **params)
@@ -60,24 +60,24 @@ def make(
 
 
 def _one_by_one(function: Any, operands: Sequence[Any], axes: Sequence[Any]) -> tuple[list[Any], list[int]]:
-    """The results for every lane, one lane at a time."""
-    given = [None if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
+    """The results of all lanes, computed one lane at a time."""
+    mapped = [None if axis is None else jnp.moveaxis(x, axis, 0) for x, axis in zip(operands, axes, strict=True)]
 
     def one(lane: list[Any]) -> list[Any]:
         return function(*[x if axis is None else y for x, y, axis in zip(operands, lane, axes, strict=True)])
 
-    results = jax.lax.map(one, given)
+    results = jax.lax.map(one, mapped)
     return results, [0] * len(results)
 
 
 def _fold(x: Any, axis: int | None, count: int) -> Any:
-    """[count * L, ...] of lanes [L, ...] with another axis of lanes somewhere, or with none."""
+    """[count * L, ...] of lanes [L, ...] that `vmap` gave another axis, or gave none."""
     x = jnp.broadcast_to(x, (count, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def zero(tangent: Any) -> bool:
-    """Whether a tangent is known to be nothing."""
+    """Whether a tangent is a symbolic zero."""
     return type(tangent) is ad.Zero
 
 

@@ -1,4 +1,4 @@
-"""Distributions over atoms and their means by our kernel."""
+"""Categorical distributions and their means by a kernel."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ def expected_values(logits: Array, support: Array) -> Array:
 
 
 @jax.custom_jvp
-def expected_values_pushed(logits: Array, support: Array) -> Array:
-    """The same for who asks for the change along a direction, forward: sums over atoms as products, which XLA is quick
-    at. In reverse they would be slower than the other way."""
+def expected_values_forward(logits: Array, support: Array) -> Array:
+    """The same for forward-mode differentiation: the tangent sums over atoms by matrix products, which are fast in XLA.
+
+    Their transpose would be slower than that of `expected_values`.
+    """
     return expected_values(logits, support)
 
 
-@expected_values_pushed.defjvp
-def _along(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+@expected_values_forward.defjvp
+def _forward_tangent(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (logits, support), (d_logits, d_support) = primals, tangents
     p, mean = _softmax(logits, support)
     sums = (p * d_logits) @ jnp.stack([support, jnp.ones_like(support)], axis=1)  # [..., 2]
@@ -41,10 +43,10 @@ def _softmax(logits: Array, support: Array) -> tuple[Array, Array]:
 
 
 @_softmax.defjvp
-def _derivative(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Any, Any]:
+def _softmax_tangent(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Any, Any]:
     (logits, support), (d_logits, d_support) = primals, tangents
     p, mean = _softmax(logits, support)
-    # The mean's own slope: its transpose is one pass without any sum.
+    # The derivative of the mean itself: its transpose is one pass without any sum.
     d_mean = jnp.sum(p * (support - mean[..., None]) * d_logits, axis=-1) + p @ d_support
     d_p = p * (d_logits - jnp.sum(p * d_logits, axis=-1, keepdims=True))
     return (p, mean), (d_p, d_mean)

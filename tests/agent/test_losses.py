@@ -108,7 +108,29 @@ def test_only_the_online_outputs_receive_gradient(atoms):
     assert (np.asarray(slopes[1]) == 0).all() and (np.asarray(slopes[2]) == 0).all()
 
 
-def test_expected_values():
-    outputs = jnp.log(jnp.array([[0.5, 0.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.75, 0.25]]))
-    np.testing.assert_allclose(losses.expected_values(outputs, SUPPORT), [0.0, 0.625], atol=1e-6)
-    np.testing.assert_array_equal(losses.expected_values(jnp.array([[3.0], [-4.0]]), jnp.zeros(1)), [3.0, -4.0])
+def test_projection_conserves_probability_and_clipped_mean():
+    """For atoms inside the support the mean stays; atoms outside count as its ends."""
+    probabilities = jnp.array([0.1, 0.2, 0.3, 0.4])
+    inside, outside = jnp.array([-0.9, -0.2, 0.3, 0.85]), jnp.array([-7.0, -0.2, 0.3, 1.5])
+    for atoms in (inside, outside):
+        projected = losses.project(atoms, probabilities, SUPPORT)
+        assert projected.sum() == pytest.approx(1.0, abs=1e-6) and (projected >= 0).all()
+        mean = np.sum(np.clip(atoms, -1, 1) * np.asarray(probabilities))
+        assert np.sum(projected * SUPPORT) == pytest.approx(mean, abs=1e-6)
+
+
+def test_projection_onto_itself_is_the_identity():
+    probabilities = jnp.array([0.1, 0.2, 0.3, 0.15, 0.25])
+    np.testing.assert_allclose(losses.project(SUPPORT, probabilities, SUPPORT), probabilities, atol=1e-6)
+
+
+def test_projection_with_discount_zero_is_one_point():
+    """All atoms coincide at the reward 0.125, a quarter of the way from 0 to 1/2."""
+    atoms = 0.125 + 0.0 * SUPPORT
+    projected = losses.project(atoms, jnp.full(5, 0.2), SUPPORT)
+    np.testing.assert_allclose(projected, [0, 0, 0.75, 0.25, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(("x", "expected"), [(0.0, 0.0), (0.5, 0.125), (-1.0, 0.5), (3.0, 2.5), (-3.0, 2.5)])
+def test_huber_by_hand(x, expected):
+    assert losses.huber(jnp.asarray(x)) == pytest.approx(expected)

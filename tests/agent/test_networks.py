@@ -1,56 +1,14 @@
-"""Networks against forward passes by hand; noise that is really factorised."""
+"""Networks against forward passes by hand, and their torsos."""
 
-from dataclasses import replace
-
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import naive_update as naive
-from masp.agent.learner import Learner
-from masp.agent.networks import MINIGRID_CARDINALITIES, Linear, NoisyDense, QNetwork, draw_noise, patches
-from masp.config import AgentConfig, SimilarityConfig
-
-INPUTS, OUTPUTS = 5, 4
-
-
-def noisy_layer():
-    """A layer whose parameters are all different, and two noise samples."""
-    rng = np.random.default_rng(0)
-    shapes = {"kernel": (OUTPUTS, INPUTS), "bias": (OUTPUTS,)}
-    shapes |= {f"{name}_sigma": shape for name, shape in shapes.items()}
-    params = {name: jnp.asarray(rng.uniform(0.5, 1.5, shape), jnp.float32) for name, shape in shapes.items()}
-    template = {"input": jnp.zeros(INPUTS), "output": jnp.zeros(OUTPUTS)}
-    return NoisyDense(OUTPUTS), params, draw_noise(jax.random.PRNGKey(0), template, 2)
-
-
-def effective(layer, params, noise):
-    """Weights [O, I] and biases [O] that the layer really applies, found by probing with basis vectors."""
-    variables = {"params": params} | ({} if noise is None else {"noise": noise})
-    bias = np.asarray(layer.apply(variables, jnp.zeros((1, INPUTS))))[0]
-    return np.asarray(layer.apply(variables, jnp.eye(INPUTS))).T - bias[:, None], bias
-
-
-def test_noise_is_of_rank_one_and_differs_between_samples():
-    layer, params, noises = noisy_layer()
-    found = []
-    for noise in noises:
-        kernel, bias = effective(layer, params, noise)
-        disturbance = (kernel - params["kernel"]) / params["kernel_sigma"]
-        sizes = np.linalg.svd(disturbance, compute_uv=False)
-        assert sizes[0] > 0.1 and sizes[1] < 1e-5 * sizes[0]
-        np.testing.assert_allclose(disturbance, np.outer(noise["output"], noise["input"]), atol=1e-5)
-        np.testing.assert_allclose((bias - params["bias"]) / params["bias_sigma"], noise["output"], atol=1e-5)
-        found.append(disturbance)
-    assert np.abs(found[0] - found[1]).max() > 0.1
-
-
-def test_without_noise_the_layer_is_plain():
-    layer, params, _ = noisy_layer()
-    kernel, bias = effective(layer, params, None)
-    np.testing.assert_allclose(kernel, params["kernel"], atol=1e-6)
-    np.testing.assert_allclose(bias, params["bias"], atol=1e-6)
+from masp.agent.networks import QNetwork, draw_noise
+from masp.environments.minigrid_cells import MINIGRID_CARDINALITIES
 
 
 def test_noise_factors_are_signed_roots_of_gaussians():
@@ -68,14 +26,6 @@ def test_noise_factors_are_signed_roots_of_gaussians():
     (again, _), (other, _) = (draw_noise(jax.random.PRNGKey(seed), template, 2) for seed in (2, 3))
     np.testing.assert_array_equal(first["a"], again["a"])
     assert not np.array_equal(first["a"], other["a"])
-
-
-def test_noisy_layer_starts_as_in_the_paper():
-    """Means uniform within 1/sqrt(inputs), sigmas 0.5/sqrt(inputs)."""
-    params = jax.jit(NoisyDense(64).init)(jax.random.PRNGKey(0), jnp.zeros((1, 16)))["params"]
-    assert np.abs(params["kernel"]).max() <= 0.25 and np.abs(params["kernel"]).max() > 0.24
-    assert np.std(params["kernel"]) == pytest.approx(0.5 / 12**0.5, rel=0.1)
-    assert (np.asarray(params["kernel_sigma"]) == 0.125).all() and (np.asarray(params["bias_sigma"]) == 0.125).all()
 
 
 def apply(learner, params, states, similarity, noise):
@@ -162,7 +112,8 @@ def test_minigrid_planes():
     for plane in range(planes):
         weights = jnp.zeros((32, 3, 3, planes)).at[0, 1, 1, plane].set(1.0)
         params["MiniGridTorso_0"]["SmallTorso_0"]["Linear_0"]["kernel"] = weights.reshape(32, -1)
-        params["advantage_hidden"]["kernel"] = jnp.zeros((32, 4)).at[0, 0].set(1.0)
+        hidden = "kernel_t" if "kernel_t" in params["advantage_hidden"] else "kernel"
+        params["advantage_hidden"][hidden] = jnp.zeros(params["advantage_hidden"][hidden].shape).at[0, 0].set(1.0)
         params["advantage_out"]["kernel"] = jnp.zeros((2, 4)).at[0, 0].set(1.0)
         on[plane] = np.asarray(minigrid_apply(network, params, observation))[:, 0, 0].tolist()
     assert {p for p, (blank, _) in on.items() if blank} == {0, 11, 17, 21}
@@ -186,26 +137,6 @@ def test_missions_reach_the_values():
     assert len(set(values)) == 3
 
 
-def test_linear_layers_are_products_and_start_as_wide_as_told():
-    """Weights are [outputs, inputs], of standard deviation scale / sqrt(inputs); only the last axis is touched."""
-    x = np.random.default_rng(0).normal(size=(2, 5, 400)).astype(np.float32)
-    params = Linear(300, initial_scale=0.5).init(jax.random.PRNGKey(0), x)["params"]
-    assert params["kernel"].shape == (300, 400) and not np.asarray(params["bias"]).any()
-    assert np.std(params["kernel"]) == pytest.approx(0.5 / 20, rel=0.02)
-    params["bias"] = params["bias"] + np.arange(300.0)
-    found = Linear(300, initial_scale=0.5).apply({"params": params}, x)
-    np.testing.assert_allclose(found, x @ np.asarray(params["kernel"]).T + np.arange(300.0), rtol=1e-4, atol=1e-4)
-
-
-def test_patches_make_a_convolution():
-    """The product with flat weights is the valid convolution of XLA."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(2, 6, 5, 3)).astype(np.float32)
-    weights = rng.normal(size=(3, 3, 3, 4)).astype(np.float32)
-    expected = jax.lax.conv_general_dilated(x, weights, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-    np.testing.assert_allclose(patches(jnp.asarray(x), 3) @ weights.reshape(-1, 4), expected, rtol=1e-4, atol=1e-5)
-
-
 def _apply(network, params, observation):
     return network.apply({"params": params}, observation, jnp.eye(2))
 
@@ -213,25 +144,31 @@ def _apply(network, params, observation):
 minigrid_apply = jax.jit(_apply, static_argnums=0)
 
 
-@pytest.mark.parametrize("kind", ["image", "planes", "minigrid", "minigrid-mission", "vector"])
-def test_half_precision_is_near_full_precision(kind):
-    """Products are bfloat16 (3 digits), parameters and outputs are not, and gradients arrive."""
-    shapes = {"image": (36, 36, 1), "planes": (5, 5, 3), "minigrid": (7, 7, 4), "minigrid-mission": (7, 7, 5)}
-    observation = jax.random.randint(jax.random.PRNGKey(1), (3, *shapes.get(kind, (6,))), 0, 2).astype(jnp.uint8)
-    agent = AgentConfig(num_atoms=3, hidden=16)
-    full, half = (
-        Learner(QNetwork(kind, 4, 3, 16, True, True, 2, flag), replace(agent, half_precision=flag), SimilarityConfig())
-        for flag in (False, True)
-    )
-    similarity = jnp.full((4, 4), 0.1)
-    state = full.init(jax.random.PRNGKey(0), observation[:1], similarity)
-    params = jax.tree.map(lambda leaf: leaf * 3, state.params)  # away from the flat start
-    noise = full.noise(state, jax.random.PRNGKey(2), 1)[0]
-    expected = full.outputs(params, observation, similarity, noise)
-    found = half.outputs(params, observation, similarity, noise)
-    assert found.dtype == expected.dtype == jnp.float32
-    np.testing.assert_allclose(found, expected, atol=0.02 * float(jnp.abs(expected).max()) + 1e-4)
-    assert not np.array_equal(found, expected)
-    gradient = jax.grad(lambda p: half.outputs(p, observation, similarity, noise).sum())(params)
-    assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {jnp.dtype("float32")}
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+def test_a_torso_of_the_user():
+    """It replaces the torso for the kind of observation; its parameters are part of the network's."""
+
+    class Torso(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(7)(x["position"])
+
+    network = QNetwork("vector", 3, 5, hidden=8, dueling=True, noisy=False, embedding=2, torso=Torso())
+    observation = {"position": jnp.ones((4, 2)), "unused": jnp.ones((4, 9))}
+    outputs, variables = network.init_with_output(jax.random.PRNGKey(0), observation, jnp.eye(3))
+    assert outputs.shape == (4, 3, 5)
+    assert variables["params"]["torso"]["Dense_0"]["kernel"].shape == (2, 7)
+    assert variables["params"]["value_hidden"]["kernel"].shape == (8, 7 + 2)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_noise_does_not_enlarge_the_initial_outputs(dueling):
+    """The sigmas of the output layer start as small as its means: with noise, outputs spread like those without."""
+    network = QNetwork("vector", 6, 1, hidden=64, dueling=dueling, noisy=True, embedding=0)
+    observations = jax.random.normal(jax.random.PRNGKey(0), (32, 10))
+    variables = network.init(jax.random.PRNGKey(1), observations, jnp.eye(6))
+    plain = jnp.std(network.apply({"params": variables["params"]}, observations, jnp.eye(6)))
+    noises = draw_noise(jax.random.PRNGKey(2), variables["noise"], 200)
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *noises)
+    noisy = jax.vmap(lambda noise: network.apply({**variables, "noise": noise}, observations, jnp.eye(6)))(stacked)
+    assert 0.5 * plain < jnp.std(noisy) < 5 * plain
+    assert jnp.std(noisy) < 0.05

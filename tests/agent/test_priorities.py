@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from masp import ops
 from masp.agent import priorities
 
 LEAVES, WRITES = 1100, 6  # three levels: 35 families of 32, two families of families, the root's children
 PADDED = 1120
 
 write = jax.jit(priorities.write)
-find = jax.jit(jax.vmap(priorities.find, in_axes=(None, 0)))
+find = jax.jit(ops.find_leaves)
 sample = jax.jit(priorities.sample, static_argnums=2)
 
 batches = st.lists(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import naive_play as naive
+from masp import ops
 from masp.agent import replay
 from masp.agent.acting import Actor
 from masp.agent.nstep import Windows
@@ -207,6 +208,18 @@ def test_long_episodes_do_not_forget_their_age():
 
 def test_stack_becomes_channels_newest_last():
     frames = jnp.arange(12).reshape(1, 2, 3, 2)  # [B, stack, cells, C]
-    joined = replay.join_stack(frames)
+    joined = ops.frames_to_channels(frames)
     assert joined.shape == (1, 3, 4)
     assert joined[0, 0].tolist() == [0, 1, 6, 7]
+
+
+def test_priority_exponent_zero_samples_uniformly():
+    """Every priority becomes 1, whatever the loss, and so does every importance weight."""
+    state = replay.init(8, 2, (3,), np.dtype(np.float32))
+    leaves = jnp.arange(6)
+    state = replay.reprioritise(state, leaves, jnp.array([0.0, 1e-9, 0.5, 2.0, 1e4, -3.0]), 0.0)
+    np.testing.assert_array_equal(state.tree[0][:6], 1.0)
+    assert state.largest == 1.0
+    sample = replay.sample(state, jax.random.PRNGKey(0), 6, (3,), 1, jnp.asarray(0.4))
+    np.testing.assert_array_equal(sample.weight, 1.0)
+    assert sorted(sample.leaf.tolist()) == list(range(6))

@@ -10,13 +10,13 @@ from minigrid.core.world_object import Key
 from minigrid_solver import solve
 from vectors import play
 
-from masp.agent.networks import MINIGRID_CARDINALITIES
 from masp.cli.main import main
 from masp.config import to_flat
 from masp.environments import make_env
 from masp.environments.base import episode_seed
 from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid import ACTION_NAMES, FORWARD, LEFT, MACROS, RIGHT, CellsWithDirection, full_id
+from masp.environments.minigrid_cells import MINIGRID_CARDINALITIES
 from masp.environments.minigrid_mission import mission_plane
 from masp.environments.registry import stated_options
 from masp.errors import UserError

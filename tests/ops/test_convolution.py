@@ -1,4 +1,4 @@
-"""Convolutions as products equal the native ones, with their gradients."""
+"""Convolutions as matrix products equal those of XLA, with their gradients."""
 
 import flax.linen as nn
 import jax
@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from masp.ops.convolution import Convolution, convolve_as_product, convolve_natively
+from masp.ops.convolution import Convolution, convolve_as_product, convolve_by_xla
 
 
 def test_by_hand():
@@ -17,7 +17,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize(("size", "stride"), [(8, 4), (4, 2), (3, 1), (1, 1)])
-def test_equals_the_native_one(size, stride):
+def test_product_equals_xla(size, stride):
     key_x, key_kernel = jax.random.split(jax.random.PRNGKey(0))
     with jax.enable_x64(True):
         x = jax.random.normal(key_x, (2, 13, 19, 3), jnp.float64)
@@ -27,7 +27,7 @@ def test_equals_the_native_one(size, stride):
             y, pull_back = jax.vjp(lambda x, k: jnp.sin(convolve(x, k, stride)), x, kernel)
             return y, *pull_back(jnp.cos(jnp.arange(y.size, dtype=y.dtype)).reshape(y.shape))
 
-        for ours, native in zip(*map(value_and_gradients, (convolve_as_product, convolve_natively)), strict=True):
+        for ours, native in zip(*map(value_and_gradients, (convolve_as_product, convolve_by_xla)), strict=True):
             np.testing.assert_allclose(ours, native, rtol=1e-12, atol=1e-12)
 
 

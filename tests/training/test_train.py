@@ -10,7 +10,9 @@ from safetensors.numpy import load_file
 
 import masp
 from masp.config import TrainConfig, replace
+from masp.environments import make_env
 from masp.errors import UserError
+from masp.similarity.matrix import group_auc
 from masp.training import train as train_module
 from masp.training.train import train, train_seeds
 
@@ -92,7 +94,8 @@ def test_run_directory(tiny_config, tmp_path):
     assert run.config.frames == 240 and len(run.actions) == 8
     assert [row["frames"] >= 60 * (i + 1) for i, row in enumerate(run.metrics)] == [True] * 4
     assert [row["eval_return"] is not None for row in run.metrics] == [False, True, False, True]
-    assert 0.0 <= run.metrics[-1]["similarity_auc"] <= 1.0
+    groups = make_env(run.config.env, run.config.env_options).info.groups
+    assert run.metrics[-1]["similarity_auc"] == pytest.approx(group_auc(np.asarray(run.similarity), groups))
     usage = json.loads((result.run_dir / "usage.json").read_text())
     # Every action lasts one step here, so decisions are steps are frames.
     assert sum(usage["decisions"]) == run.metrics[-1]["frames"]

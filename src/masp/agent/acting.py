@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from masp import ops
 from masp.agent import nstep, replay
 from masp.agent.nstep import WindowState
 from masp.agent.replay import ReplayState
@@ -71,7 +72,7 @@ class Actor:
 
     def inputs(self, state: ActorState) -> Array:
         """[N, ...] what the network sees."""
-        return replay.join_stack(state.frames)
+        return ops.frames_to_channels(state.frames)
 
     def masked(self, values: Array) -> Array:
         """[N, A] values with -inf for the actions that greedy decisions may not choose."""

@@ -46,11 +46,11 @@ def td_loss(outputs_tm1: Array, a_tm1: Array, target: Array) -> Array:
 
     Cross-entropy of distributions, or Huber's loss of the TD error for scalar values.
     """
-    if len(outputs_tm1) > FEW_ACTIONS:
-        output = outputs_tm1[a_tm1]
+    if target.shape[0] > 1:
+        return -jnp.sum(target * jax.nn.log_softmax(outputs_tm1[a_tm1]))
+    values = outputs_tm1[:, 0]
+    if len(values) > FEW_ACTIONS:
+        value = values[a_tm1]
     else:
-        chosen = (jnp.arange(len(outputs_tm1)) == a_tm1)[:, None]
-        output = jnp.sum(jnp.where(chosen, outputs_tm1, 0), axis=0)
-    if target.shape[0] == 1:
-        return optax.losses.huber_loss(output[0], target[0])
-    return -jnp.sum(target * jax.nn.log_softmax(output))
+        value = jnp.sum(jnp.where(jnp.arange(len(values)) == a_tm1, values, 0))
+    return optax.losses.huber_loss(value, target[0])

@@ -15,9 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from masp_kernels import library as native
-from masp_kernels import sampling as native_sampling
 
+from masp import ops
 from masp.agent import priorities
 from masp.agent.nstep import Windows
 from masp.agent.priorities import Tree
@@ -116,9 +115,10 @@ def sample(
     stack: int,
     importance_exponent: Array | float,
 ) -> Batch:
-    """Draw a batch in proportion to the priorities; the weights undo the bias, as far as the exponent says."""
+    """A batch drawn in proportion to the priorities; the weights undo the bias to the degree of the exponent."""
     leaf = priorities.sample(state.tree, key, batch_size)
-    transition = _windows(state, leaf, observation_shape, stack)
+    ring = (state.observations, state.age, state.action, state.reward, state.discount, state.span)
+    transition = Transition(*ops.gather_windows(*ring, leaf, observation_shape, stack))
     if isinstance(importance_exponent, float) and importance_exponent == 0:
         return Batch(transition, jnp.ones(batch_size), leaf)
     priority = state.tree[0][leaf]
@@ -127,64 +127,21 @@ def sample(
     return Batch(transition, weight, leaf)
 
 
-def sample_each(
-    state: ReplayState, keys: Array, batch_size: int, observation_shape: tuple[int, ...], stack: int
-) -> Batch:
-    """[U, B] what `sample` draws with each of the keys [U] and no importance weights, all at once."""
-    leaf = priorities.sample_each(state.tree, keys, batch_size)
-    drawn = Batch(_windows(state, leaf.reshape(-1), observation_shape, stack), jnp.ones(leaf.size), leaf.reshape(-1))
-    return jax.tree.map(lambda column: column.reshape(*leaf.shape, *column.shape[1:]), drawn)
-
-
-def _windows(state: ReplayState, leaf: Array, shape: tuple[int, ...], stack: int) -> Transition:
-    """The windows that start at rows `leaf` [B]."""
-    if native.usable(state.reward, state.discount):
-        ring = (state.observations, state.age, state.action, state.reward, state.discount, state.span)
-        found = native_sampling.drawn(*ring, leaf, stack, shape[-1])
-        whole = (leaf.shape[0], *shape[:-1], stack * shape[-1])
-        return Transition(
-            found.s_tm1.reshape(whole), found.action, found.reward, found.discount, found.s_t.reshape(whole)
-        )
-    num_ticks, num_envs = state.age.shape
-    row, env = leaf // num_envs, leaf % num_envs
-    following = (row + state.span[row, env]) % num_ticks
-    return Transition(
-        s_tm1=stacked(state, row, env, shape, stack),
-        a_tm1=state.action[row, env],
-        r_t=state.reward[row, env],
-        discount_t=state.discount[row, env],
-        s_t=stacked(state, following, env, shape, stack),
-    )
-
-
 def reprioritise(state: ReplayState, leaf: Array, loss: Array, exponent: float) -> ReplayState:
-    """Give the rows at `leaf` [B] the priority of their new `loss` [B]."""
-    raised = (jnp.abs(loss) + 1e-6) ** exponent
+    """Give the rows at `leaf` [B] the priority of their new `loss` [B]; exponent 0 keeps all priorities at 1."""
+    priority = (jnp.abs(loss) + 1e-6) ** exponent
     return state._replace(
-        tree=priorities.write(state.tree, leaf, raised), largest=jnp.maximum(state.largest, jnp.max(raised))
+        tree=priorities.write(state.tree, leaf, priority), largest=jnp.maximum(state.largest, jnp.max(priority))
     )
 
 
 def forget_actions(state: ReplayState, forgotten: Array) -> ReplayState:
-    """Never draw windows again that start with an action whose entry in `forgotten` [A] is true."""
+    """Set the priority of windows to 0 that start with an action whose entry in `forgotten` [A] is true."""
     leaves = state.tree[0]
-    gone = jnp.zeros(leaves.shape, bool).at[: state.action.size].set(forgotten[state.action].reshape(-1))
-    return state._replace(tree=priorities.rebuild(state.tree, jnp.where(gone, 0.0, leaves)))
+    mask = jnp.zeros(leaves.shape, bool).at[: state.action.size].set(forgotten[state.action].reshape(-1))
+    return state._replace(tree=priorities.rebuild(state.tree, jnp.where(mask, 0.0, leaves)))
 
 
 def stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames, zeros before the episode began."""
-    if native.available():
-        frames = native_sampling.stacked(state.observations, state.age, row, env, stack, shape[-1])
-        return frames.reshape(row.shape[0], *shape[:-1], stack * shape[-1])
-    back = jnp.arange(stack - 1, -1, -1)
-    frames = state.observations[(row[:, None] - back) % state.age.shape[0], env[:, None]]  # [B, stack, D]
-    known = back <= state.age[row, env][:, None]
-    frames = jnp.where(known[..., None], frames, 0).astype(frames.dtype)
-    return join_stack(frames.reshape(*frames.shape[:2], *shape))
-
-
-def join_stack(frames: Array) -> Array:
-    """[B, stack, ..., C] to [B, ..., stack * C]: frames become channels, newest last."""
-    moved = jnp.moveaxis(frames, 1, -2)
-    return moved.reshape(*moved.shape[:-2], -1)
+    return ops.stack_frames(state.observations, state.age, row, env, shape, stack)

@@ -11,7 +11,6 @@ from typing import Any
 from masp.bench.turns import Training, in_own_process, in_turns, ratio
 from masp.config import replace
 from masp.environments.registry import family_of
-from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 CASES: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -36,7 +35,6 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 def _measure(name: str, turns: int, quick: bool) -> dict[str, Any]:
     """One case."""
-    keep_freed_memory()
     env, changes, iterations = CASES[name]
     config = replace(from_preset("auto", env), **changes)
     work = {

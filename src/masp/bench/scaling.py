@@ -20,8 +20,7 @@ from masp.agent.replay import Batch, Transition
 from masp.bench.turns import in_own_process, in_turns, ratio
 from masp.config import TrainConfig, replace
 from masp.environments.registry import family_of
-from masp.ops.allocator import keep_freed_memory
-from masp.ops.xla_threads import leave_cores_to_kernels
+from masp.ops import tune_this_process
 from masp.presets import from_preset
 from masp.similarity import matrix as sim
 
@@ -53,9 +52,8 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 def _measure(network: str, counts: tuple[int, ...], turns: int, updates: int) -> dict[str, Any]:
     """One network."""
-    keep_freed_memory()
     env, shape, dtype = NETWORKS[network]
-    leave_cores_to_kernels(env)
+    tune_this_process(family_of(env).preset)
     config = from_preset(family_of(env).preset, "planted-grid")
     figures: dict[str, Any] = {f"{network}_updates_per_turn": updates}
     for count in counts:

@@ -13,7 +13,6 @@ import numpy as np
 from masp.bench.turns import Training, in_own_process, in_turns, ratio
 from masp.config import replace
 from masp.environments.registry import family_of
-from masp.ops.allocator import keep_freed_memory
 from masp.presets import from_preset
 
 CASES: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -42,7 +41,6 @@ def run(quick: bool = False) -> dict[str, Any]:
 
 def _measure(names: tuple[str, ...], turns: int, quick: bool) -> dict[str, Any]:
     """Some cases, in turns."""
-    keep_freed_memory()
     work: dict[str, Training] = {}
     for name in names:
         env, changes, iterations = CASES[name]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from masp.config import TrainConfig
+from masp.environments.registry import family_of
+from masp.ops import tune_this_process
 
 
 def in_turns(work: Mapping[str, Callable[[], None]], turns: int) -> dict[str, np.ndarray]:
@@ -45,10 +47,9 @@ class Training:
     def __init__(self, config: TrainConfig, iterations: int):
         import jax
 
-        from masp.ops.xla_threads import leave_cores_to_kernels
         from masp.training.loop import make_loop
 
-        leave_cores_to_kernels(config.env)
+        tune_this_process(family_of(config.env).preset)
         self._wait: Callable[[Any], Any] = jax.block_until_ready
         self._config, self._iterations = config.resolved(), iterations
         self._loop = make_loop(self._config)

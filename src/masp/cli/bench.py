@@ -26,9 +26,9 @@ def run(args: argparse.Namespace) -> int:
     figures = importlib.import_module(f"masp.bench.{args.name}").run(args.quick)
     figures["load_average"] = os.getloadavg()[0]
     if args.name != "mining":
-        from masp_kernels import library
+        from masp import ops
 
-        figures |= {"native": library.available(), "native_status": library.status()}
+        figures |= {"kernels": ops.kernels_used(), "kernels_status": ops.kernels_status()}
     if args.json:
         print(json.dumps(figures))
     else:

@@ -36,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, got {args.seeds}")
     out = _fresh(Path(args.out))
+    from masp.ops import tune_this_process
+
+    tune_this_process("planted" if args.seeds == 1 else None)
     started = time.perf_counter()
     results = {variant: _train(variant, args.frames, args.seeds, out) for variant in VARIANTS}
     summary = _summarise(results)

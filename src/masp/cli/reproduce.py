@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from masp.experiments.plan import plan
     from masp.experiments.reproduce import Where, reproduce, require_installed, summary
     from masp.experiments.store import Store
+    from masp.ops import tune_this_process
 
     store = Store(args.store)
     jobs = args.jobs or min(cores(), MOST_JOBS)
@@ -70,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
             print("nothing was run: --run runs it here, --ray ADDRESS on a cluster")
         return 0
     require_installed(planned)
+    tune_this_process()
     where = Where(jobs, args.ray, args.cpus_per_trial, args.gpus_per_trial)
     failed = reproduce(planned, store, where, _command(args))
     return _finish(args, store, failed)

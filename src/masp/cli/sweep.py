@@ -44,8 +44,10 @@ def run(args: argparse.Namespace) -> int:
     vary = dict(_axis(text) for text in args.vary)
     out = args.out or f"sweeps/{args.env}"
     config = with_flags(from_preset(args.preset, args.env), _without_out(args))
+    from masp.ops import tune_this_process
     from masp.training.sweep import sweep
 
+    tune_this_process()
     points = sweep(config, vary, range(args.seeds), out, [TrainProgress(f"{args.env} sweep")])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:

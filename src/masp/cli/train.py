@@ -42,8 +42,11 @@ def _shorthand(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     config = with_flags(replace(from_preset(args.preset, args.env), **_shorthand(args)), args)
+    from masp.environments.registry import family_of
+    from masp.ops import tune_this_process
     from masp.training.train import train
 
+    tune_this_process(family_of(config.env).preset)
     result = train(config, args.resume, [TrainProgress(f"{config.env} {config.variant}")])
     shown = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
     figures = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3f}" for name, value in shown.items())

@@ -17,7 +17,7 @@ from masp.errors import UserError
 from masp.experiments import provenance
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, run_unit
+from masp.experiments.work import Outcome, run_unit, tune_for
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 RETRIES = 3
@@ -73,7 +73,9 @@ def _run(unit: str, store_path: str, command: str) -> str:
     provenance.commit()  # of the source that runs here, not of what it may be when a unit ends
     store = _store(store_path)
     keep_compiled_programs(store)
-    outcome = run_unit(unit_from_json(json.loads(unit)), store, command)
+    work = unit_from_json(json.loads(unit))
+    tune_for(work)
+    outcome = run_unit(work, store, command)
     return json.dumps(dataclasses.asdict(outcome))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from masp.config import TrainConfig, replace
+from masp.environments.registry import family_of
 from masp.errors import UserError
 from masp.experiments import claims
 from masp.experiments.identity import config_of
@@ -16,6 +17,7 @@ from masp.experiments.plan import Unit
 from masp.experiments.record import Context, make_record
 from masp.experiments.resume import all_finished, make_resumable
 from masp.experiments.store import Store
+from masp.ops import tune_this_process
 
 if TYPE_CHECKING:
     from masp.training.run_dir import RunDir
@@ -32,6 +34,11 @@ class Outcome:
     state: Literal["done", "busy", "failed"]
     """`busy`: another process has it."""
     message: str = ""
+
+
+def tune_for(unit: Unit) -> None:
+    """Tune a worker process for a unit, see `tune_this_process`; threads are chosen for the first unit it runs."""
+    tune_this_process(family_of(unit.trial.env).preset if len(unit.seeds) == 1 else None)
 
 
 def run_unit(unit: Unit, store: Store, command: str, report: Report | None = None) -> Outcome:

@@ -16,7 +16,7 @@ from masp.experiments import provenance
 from masp.experiments.compilation import keep_compiled_programs
 from masp.experiments.plan import unit_from_json
 from masp.experiments.store import Store
-from masp.experiments.work import run_unit
+from masp.experiments.work import run_unit, tune_for
 
 
 def main() -> None:
@@ -32,6 +32,7 @@ def main() -> None:
     keep_compiled_programs(store)
     while True:
         unit = unit_from_json(json.loads(lines.get()))
+        tune_for(unit)
         outcome = run_unit(unit, store, command)
         print(json.dumps(dataclasses.asdict(outcome)), file=answers, flush=True)
 

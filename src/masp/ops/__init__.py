@@ -1,39 +1,22 @@
-"""stub until the ops room is merged"""
+"""Operations of the agent, each defined in plain JAX; the only package that knows of faster implementations."""
 
-import dataclasses
-
-import jax
-
-from masp.agent import optimiser as _o
-from masp.ops.ordering import after
-from masp.similarity.metagradient import adam as _adam
-
-
-@dataclasses.dataclass(frozen=True)
-class Adam:
-    learning_rate: float
-    eps: float
-    max_gradient_norm: float
-
-    def init(self, params):
-        return _adam(self.learning_rate, self.eps, self.max_gradient_norm).init(params)
-
-    def step(self, gradient, opt_state, params, after=()):
-        done = [leaf.reshape(-1)[0].astype(float) for leaf in jax.tree.leaves(after)]
-        return _o.descend(self.learning_rate, self.eps, self.max_gradient_norm, gradient, opt_state, params, done)
-
-    @property
-    def transformation(self):
-        return _o.to_differentiate(self.learning_rate, self.eps, self.max_gradient_norm)
-
-
-def expected_values(outputs, support, forward_mode=False):
-    import jax.numpy as jnp
-    from masp_kernels import library as native
-    from masp_kernels import softmax as ns
-
-    if support.shape[0] == 1:
-        return outputs[..., 0]
-    if native.usable(outputs, support):
-        return (ns.expected_values_pushed if forward_mode else ns.expected_values)(outputs, support)
-    return jnp.sum(jax.nn.softmax(outputs) * support, axis=-1)
+from masp.ops.adam import Adam as Adam
+from masp.ops.convolution import ConvolutionStack as ConvolutionStack
+from masp.ops.distribution import expected_values as expected_values
+from masp.ops.kernels import kernels_status as kernels_status
+from masp.ops.kernels import kernels_used as kernels_used
+from masp.ops.linear import Linear as Linear
+from masp.ops.linear import NoisyLinear as NoisyLinear
+from masp.ops.linear import adapt_layout as adapt_layout
+from masp.ops.ordering import after as after
+from masp.ops.process import tune_this_process as tune_this_process
+from masp.ops.sampling import find_leaves as find_leaves
+from masp.ops.sampling import frames_to_channels as frames_to_channels
+from masp.ops.sampling import gather_windows as gather_windows
+from masp.ops.sampling import stack_frames as stack_frames
+from masp.ops.small_convolution import Features as Features
+from masp.ops.small_convolution import SmallConvolution as SmallConvolution
+from masp.ops.small_convolution import append_constant as append_constant
+from masp.ops.small_convolution import concatenate as concatenate
+from masp.ops.small_convolution import pack_one_hot as pack_one_hot
+from masp.ops.small_convolution import unpack_bits as unpack_bits

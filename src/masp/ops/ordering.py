@@ -1,4 +1,4 @@
-"""Telling XLA what comes first."""
+"""Telling XLA which computation comes first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 T = TypeVar("T")
 
 
-def after(done: Any, values: T) -> T:
-    """The same `values`, but XLA must compute them after all leaves [] of `done`.
+def after(scalars: Any, values: T) -> T:
+    """The same `values`, but XLA must compute them after all leaves [] of `scalars`.
 
-    Where something is read and then overwritten, as the replay by learning and by the next step, or the parameters by
-    what a meta-step keeps and by Adam, XLA copies the whole of it unless the one visibly comes before the other.
+    XLA copies a buffer that is read and then overwritten, unless the read visibly comes first. This concerns the replay
+    (read by learning, overwritten by the next step) and the parameters (kept for a meta-step, overwritten by Adam).
     """
-    if not jax.tree.leaves(done):
+    if not jax.tree.leaves(scalars):
         return values
-    never = sum(jax.tree.leaves(done)) > jnp.inf  # also for NaN
+    never = sum(jax.tree.leaves(scalars)) > jnp.inf  # false also for NaN, but XLA cannot know
     return jax.tree.map(lambda leaf: jnp.where(never, jnp.zeros_like(leaf), leaf), values)

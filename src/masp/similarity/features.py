@@ -1,12 +1,13 @@
-"""Observations of any kind as a flat vector, for what is linear in them (`outcomes.py`)."""
+"""Observations of any kind as a flat vector, for linear predictions from them (`outcomes.py`)."""
 
 from __future__ import annotations
 
 import jax.numpy as jnp
 from jax import Array
 
-from masp.agent.networks import minigrid_planes
+from masp import ops
 from masp.environments.base import ObservationKind
+from masp.environments.minigrid_cells import NUM_PLANES, packed_cells
 
 IMAGE_SIDE = 12
 """Images are averaged down to about this many cells a side."""
@@ -17,14 +18,14 @@ def flat_features(observation: Array, kind: ObservationKind) -> Array:
     if kind == "image":
         x = _averaged(observation) / 255.0
     elif kind in ("minigrid", "minigrid-mission"):
-        x = minigrid_planes(observation, kind == "minigrid-mission")
+        x = ops.unpack_bits(packed_cells(observation, kind == "minigrid-mission"), NUM_PLANES)
     else:
         x = observation.astype(jnp.result_type(float))
     return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), x.reshape(len(x), -1)], axis=1)
 
 
 def _averaged(image: Array) -> Array:
-    """[B, h, w, C] means over square blocks of [B, H, W, C]; what is left at the edges is left out."""
+    """[B, h, w, C] means over square blocks of [B, H, W, C]; incomplete blocks at the edges are dropped."""
     block = max(1, min(image.shape[1:3]) // IMAGE_SIDE)
     height, width = image.shape[1] // block, image.shape[2] // block
     cut = image[:, : height * block, : width * block].astype(jnp.result_type(float))

@@ -26,7 +26,8 @@ class MetaState(NamedTuple):
 
     similarity: Array  # [A, A], symmetric, in [0, 1], ones on the diagonal; or factors [A, R] of that
     opt_state: optax.OptState
-    recent: InnerStep  # the last K inner steps, on a leading axis, newest first
+    recent: InnerStep  # the last K inner steps that were kept, on a leading axis, newest first
+    kept: Array  # [] int32, inner steps kept so far
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class MetaLearned:
     def init(self, key: Array, start: Array, step: InnerStep) -> MetaState:
         del key
         recent = jax.tree.map(lambda leaf: jnp.zeros((self.trace_length, *leaf.shape), leaf.dtype), step)
-        return MetaState(start, self._meta_optimiser.init(start), recent)
+        return MetaState(start, self._meta_optimiser.init(start), recent, jnp.zeros((), jnp.int32))
 
     def context(self, state: MetaState) -> Array:
         return state.similarity
@@ -81,10 +82,12 @@ class MetaLearned:
     def keep(self, state: MetaState, step: InnerStep, updates: Array) -> MetaState:
         """Remember `step` if the next meta-update reaches back to it: it holds four copies of the parameters."""
         updates_until_due = -(updates + 1) % self.period
-        recent = jax.lax.cond(
-            updates_until_due < self.trace_length, lambda: _pushed(state.recent, step), lambda: state.recent
+        recent, kept = jax.lax.cond(
+            updates_until_due < self.trace_length,
+            lambda: (_pushed(state.recent, step), state.kept + 1),
+            lambda: (state.recent, state.kept),
         )
-        return state._replace(recent=recent)
+        return state._replace(recent=recent, kept=kept)
 
     def _meta_gradient(self, state: MetaState, evidence: Evidence) -> Array:
         """[A, A] derivative of the held-out TD loss in the similarity, through the last inner steps."""

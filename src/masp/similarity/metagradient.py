@@ -22,9 +22,6 @@ from jax import Array
 
 Params = Any
 
-EPS_ROOT = 1e-16
-"""Under Adam's square root (see `adam`)."""
-
 
 class InnerStep(NamedTuple):
     """One update of the agent, as far as its dependence on the similarity goes."""
@@ -36,28 +33,6 @@ class InnerStep(NamedTuple):
     context: Array  # [A, A] similarity that the network saw; a constant here
     noise: Any  # the noise sample of the pass
     similarity: Array  # [A, A] S in the penalty: what the derivative is taken in
-
-
-def adam(learning_rate: float, eps: float, max_norm: float | None) -> optax.GradientTransformation:
-    """Clipping by global norm and Adam, differentiable in the gradient everywhere.
-
-    Adam's square root has an infinite slope at 0, where a gradient that was always exactly 0 sits (dead units): we use
-    `eps_root`, so the derivative stays that of the step really taken. 1e-16 moves the denominator by at most 1e-8.
-    """
-    clip = clip_by_global_norm(max_norm) if max_norm else optax.identity()
-    return optax.chain(clip, optax.scale_by_adam(eps=eps, eps_root=EPS_ROOT), optax.scale(-learning_rate))
-
-
-def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
-    """optax's, but with a finite derivative where the whole gradient is 0."""
-
-    def update(updates: Params, state: optax.EmptyState, params: Params = None) -> tuple[Params, optax.EmptyState]:
-        del params
-        squared = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(updates))
-        scale = max_norm / jnp.sqrt(jnp.maximum(squared, max_norm**2))
-        return jax.tree.map(lambda leaf: leaf * scale, updates), state
-
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
 
 
 def meta_gradient(

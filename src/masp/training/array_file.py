@@ -19,6 +19,7 @@ import jax
 import numpy as np
 import safetensors
 
+from masp import ops
 from masp.errors import UserError
 
 State = TypeVar("State")
@@ -109,6 +110,7 @@ def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: 
     Leaves below the path `any_shape` may have another shape, as what environments save of an episode does.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    arrays = ops.adapt_layout(arrays, [jax.tree_util.keystr(path) for path, _ in leaves])
     return jax.tree_util.tree_unflatten(
         structure, [_fitting(jax.tree_util.keystr(path), leaf, arrays, where, any_shape) for path, leaf in leaves]
     )

@@ -1,14 +1,19 @@
-"""Random bits, leaves and frames by our kernels are those of plain JAX."""
+"""Random bits, leaves and frames by the kernels equal the definitions."""
 
 from __future__ import annotations
+
+import json
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import random, sampling
 
 from masp.agent import priorities, replay
+from masp.ops import sampling as definition
+from masp_kernels import random, sampling
 
 
 @pytest.fixture
@@ -37,45 +42,53 @@ def naive_threefry(key, counter):
     return a, b
 
 
-def test_bits(kernels):
+def test_bits():
     rng = np.random.default_rng(0)
     keys, counters = rng.integers(0, 2**32, (2, 2, 50), dtype=np.uint32)
-    found = jax.jit(random._bits)(*keys, *counters)
+    found = jax.jit(random.threefry)(*keys, *counters)
     expected = [naive_threefry(k, c) for k, c in zip(keys.T.tolist(), counters.T.tolist(), strict=True)]
     np.testing.assert_array_equal(np.stack(found, axis=1), np.array(expected, np.uint32))
 
 
-def test_known_draws(kernels):
-    """Of JAX without our kernels, written down."""
-    key = jax.random.fold_in(jax.random.PRNGKey(7), 3)
-    assert np.asarray(jax.random.key_data(key)).tolist() == KEY
-    assert np.asarray(jax.random.bits(key, (3,))).tolist() == BITS
-    several = jax.vmap(lambda k: jax.random.bits(k, (2,)))(jax.random.split(key, 2))
-    assert np.asarray(several).tolist() == SEVERAL
+DRAWS = """
+import jax, json
+from masp_kernels import random
+random.replace_threefry()
+key = jax.random.fold_in(jax.random.PRNGKey(7), 3)
+several = jax.vmap(lambda k: jax.random.bits(k, (2,)))(jax.random.split(key, 2))
+assert "masp_threefry" in jax.jit(lambda k: jax.random.bits(k, (3,))).lower(key).as_text()
+print(json.dumps([jax.random.key_data(key).tolist(), jax.random.bits(key, (3,)).tolist(), several.tolist()]))
+"""
 
 
-def test_leaves(kernels, tree):
+def test_lowering_with_the_kernel_gives_the_bits_of_jax():
+    """The constants were written down from JAX without kernels."""
+    run = subprocess.run([sys.executable, "-c", DRAWS], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == [KEY, BITS, SEVERAL]
+
+
+def test_leaves(tree):
     mass = jnp.linspace(0, float(priorities.total(tree)) - 0.5, 999)
-    expected = jax.vmap(priorities.find, in_axes=(None, 0))(tree, mass)
-    np.testing.assert_array_equal(sampling.find(tree, mass), expected)
+    expected = jax.vmap(definition._find_leaf, in_axes=(None, 0))(tree, mass)
+    np.testing.assert_array_equal(sampling.find_leaves(tree, mass), expected)
 
 
-def test_the_end_is_the_last_row_that_can_be_drawn(kernels, tree):
+def test_mass_beyond_the_total_finds_the_last_positive_leaf(tree):
     last = int(np.flatnonzero(tree[0])[-1])
-    assert sampling.find(tree, priorities.total(tree)[None] * 2).tolist() == [last]
+    assert sampling.find_leaves(tree, priorities.total(tree)[None] * 2).tolist() == [last]
 
 
-def test_leaves_of_lanes(kernels, tree):
+def test_leaves_of_lanes(tree):
     other = priorities.write(tree, jnp.arange(100), jnp.arange(100.0))
     trees = jax.tree.map(lambda *levels: jnp.stack(levels), tree, other)
     mass = jnp.linspace(0, 3000, 77)
-    found = jax.vmap(sampling.find, in_axes=(0, None))(trees, mass)
-    np.testing.assert_array_equal(found, [sampling.find(t, mass) for t in (tree, other)])
+    found = jax.vmap(sampling.find_leaves, in_axes=(0, None))(trees, mass)
+    np.testing.assert_array_equal(found, [sampling.find_leaves(t, mass) for t in (tree, other)])
 
 
 @pytest.mark.parametrize("stack, channels", [(1, 5), (3, 5), (4, 5), (4, 1)])
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.float32])
-def test_frames(kernels, monkeypatch, stack, channels, dtype):
+def test_frames(monkeypatch, stack, channels, dtype):
     rng = np.random.default_rng(0)
     shape = (7, 3, channels)
     state = replay.init(11, 4, shape, np.dtype(dtype))
@@ -96,7 +109,7 @@ def test_frames(kernels, monkeypatch, stack, channels, dtype):
 
 
 @pytest.mark.parametrize("stack, channels", [(1, 5), (3, 2), (4, 1)])
-def test_windows(kernels, monkeypatch, stack, channels):
+def test_windows(monkeypatch, stack, channels):
     """Frames, action, reward and discount, of one ring and of several."""
     shape = (6, 4, channels)
 
@@ -116,11 +129,14 @@ def test_windows(kernels, monkeypatch, stack, channels):
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
     leaf = jnp.asarray(np.random.default_rng(2).integers(0, 44, (2, 50)), jnp.int32)
 
-    def drawn():
-        one = replay._windows(states[1], leaf[0], shape, stack)
-        return one, jax.vmap(lambda state, leaf: replay._windows(state, leaf, shape, stack))(together, leaf)
+    def windows(state, leaf):
+        ring = (state.observations, state.age, state.action, state.reward, state.discount, state.span)
+        return definition.gather_windows(*ring, leaf, shape, stack)
 
-    assert "masp_drawn" in str(jax.make_jaxpr(lambda leaf: replay._windows(states[0], leaf, shape, stack))(leaf[0]))
+    def drawn():
+        return windows(states[1], leaf[0]), jax.vmap(windows)(together, leaf)
+
+    assert "masp_gather_windows" in str(jax.make_jaxpr(lambda leaf: windows(states[0], leaf))(leaf[0]))
     ours = drawn()
     monkeypatch.setenv("MASP_NATIVE", "0")
     jax.tree.map(np.testing.assert_array_equal, ours, drawn())

@@ -1,4 +1,4 @@
-"""Convolutions of bits by our kernel equal those of planes in plain JAX, with all derivatives."""
+"""Convolutions of packed planes by the kernel equal the definition, with all derivatives."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import bits
 
-from masp.agent.networks import _planes
 from masp.ops.convolution import patches
+from masp.ops.small_convolution import unpack_bits
+from masp_kernels import bits
 
 CASES = {
     "MiniGrid": (5, 7, 7, 1, 25, 32),
@@ -31,8 +31,8 @@ def arrays(name, seed=0):
     return numbers, kernel, jnp.asarray(rng.normal(size=features), jnp.float32), width_in_bits
 
 
-def plainly(numbers, kernel, bias, width_in_bits):
-    planes = _planes(patches(numbers.astype(jnp.int32), 3), width_in_bits, jnp.float32)
+def reference(numbers, kernel, bias, width_in_bits):
+    planes = unpack_bits(patches(numbers.astype(jnp.int32), 3), width_in_bits)
     return jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias)
 
 
@@ -45,22 +45,22 @@ def assert_close(a, b):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values(instructions, name):
-    assert_close(ours(*arrays(name)), plainly(*arrays(name)))
+def test_values(instruction_set, name):
+    assert_close(ours(*arrays(name)), reference(*arrays(name)))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients(instructions, name):
+def test_gradients(instruction_set, name):
     numbers, kernel, bias, width = arrays(name)
 
     def slopes(by):
         return jax.grad(lambda k, b: jnp.sum(jnp.sin(by(numbers, k, b, width))), argnums=(0, 1))(kernel, bias)
 
-    assert_close(slopes(ours), slopes(plainly))
+    assert_close(slopes(ours), slopes(reference))
 
 
 @pytest.mark.parametrize("name", ["MiniGrid", "few features"])
-def test_forward_and_twice(kernels, name):
+def test_forward_and_twice(name):
     """What a meta-step needs: along a direction, and the gradient of that."""
     numbers, kernel, bias, width = arrays(name)
     towards = arrays(name, seed=1)[1:3]
@@ -74,10 +74,10 @@ def test_forward_and_twice(kernels, name):
 
         return slope(kernel, bias), jax.grad(slope, argnums=(0, 1))(kernel, bias)
 
-    assert_close(along(ours), along(plainly))
+    assert_close(along(ours), along(reference))
 
 
-def test_lanes_are_one_call_each(kernels):
+def test_lanes_are_one_call_each():
     found = [arrays("MinAtar", seed) for seed in range(3)]
     numbers, kernel, bias = (jnp.stack(parts) for parts in list(zip(*found, strict=True))[:3])
 
@@ -87,16 +87,16 @@ def test_lanes_are_one_call_each(kernels):
 
         return jax.vmap(one)(numbers, kernel, bias), jax.vmap(one, in_axes=(None, 0, 0))(numbers[0], kernel, bias)
 
-    assert_close(slopes(ours), slopes(plainly))
+    assert_close(slopes(ours), slopes(reference))
 
 
-def test_the_same_bits_each_time(kernels):
+def test_results_are_deterministic():
     numbers, kernel, bias, width = arrays("MiniGrid")
     slope = jax.jit(jax.grad(lambda k: jnp.sum(jnp.sin(ours(numbers, k, bias, width)))))
     first = slope(kernel)
     assert all(np.array_equal(first, slope(kernel)) for _ in range(20))
 
 
-def test_nan_stays(kernels):
+def test_nan_propagates():
     numbers, kernel, bias, width = arrays("MinAtar")
     assert np.isnan(ours(numbers, kernel, bias.at[3].set(jnp.nan), width)[..., 3]).all()

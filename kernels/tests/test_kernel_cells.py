@@ -1,4 +1,4 @@
-"""A convolution of planes and the layer behind it in one kernel equal the two in plain JAX, with all derivatives."""
+"""A convolution of planes fused with the linear layer behind it equals the definition, with all derivatives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from masp_kernels import cells
 
-from masp.agent.networks import QNetwork, _planes
+from masp.agent.networks import QNetwork
 from masp.ops.convolution import patches
+from masp.ops.small_convolution import unpack_bits
+from masp_kernels import cells
 
 CASES = {
     # batch, height, width, channels, bits of each, kinds of pixels (0: all differ; less: so many, but images are mostly
@@ -50,8 +51,8 @@ def arrays(name, seed=0):
     )
 
 
-def plainly(numbers, kernel, bias, weights, common, offset, bits, rectified=True):
-    planes = _planes(patches(numbers.astype(jnp.int32), 3), bits, jnp.float32)
+def reference(numbers, kernel, bias, weights, common, offset, bits, rectified=True):
+    planes = unpack_bits(patches(numbers.astype(jnp.int32), 3), bits)
     pixels = jax.nn.relu(jnp.einsum("...i,oi->...o", planes, kernel) + bias).reshape(len(numbers), -1)
     made = offset + pixels @ weights[: pixels.shape[1]] + common @ weights[len(weights) - len(common) :]
     return jax.nn.relu(made) if rectified else made
@@ -70,30 +71,30 @@ def assert_close(a, b):
 
 @pytest.mark.parametrize("rectified", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients(instructions, name, rectified):
+def test_values_and_gradients(instruction_set, name, rectified):
     numbers, weights, bits = arrays(name)
 
     def found(by):
         return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits, rectified))), argnums=ALL)(*weights)
 
-    assert_close(found(ours), found(plainly))
+    assert_close(found(ours), found(reference))
 
 
 @pytest.mark.parametrize("rectified", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_along_a_direction(instructions, name, rectified):
+def test_along_a_direction(instruction_set, name, rectified):
     numbers, weights, bits = arrays(name)
     towards = arrays(name, seed=1)[1]
 
     def found(by):
         return jax.jvp(lambda *w: by(numbers, *w, bits, rectified), weights, towards)
 
-    assert_close(found(ours), found(plainly))
+    assert_close(found(ours), found(reference))
 
 
 @pytest.mark.parametrize("name", ["few planes", "numbers", "one place"])
 @pytest.mark.parametrize("parts", [(0, 1), (2,), (2, 3), (4,)])
-def test_twice(kernels, name, parts):
+def test_twice(name, parts):
     """Derivatives of derivatives, in some of the weights alone."""
     numbers, weights, bits = arrays(name)
     towards = arrays(name, seed=1)[1]
@@ -114,18 +115,18 @@ def test_twice(kernels, name, parts):
 
         return slope(*some), jax.grad(slope)(*some), jax.grad(steepness)(*some)
 
-    assert_close(found(ours), found(plainly))
+    assert_close(found(ours), found(reference))
 
 
-def test_what_the_kernel_can_count():
-    """Pixels that are their own kinds need no numbers; others must not be more than it has."""
+def test_supported_sizes():
+    """The kernel counts images in 16 bits, and distinct pixels too where it has to number them."""
     assert cells.fits(np.zeros((700, 10, 10, 7), bool), 16, 16, 1, 3)
     assert not cells.fits(np.zeros((700, 10, 10, 8), bool), 16, 16, 1, 3)
     assert cells.fits(np.zeros((600, 10, 10, 8), bool), 16, 16, 1, 3)
     assert not cells.fits(np.zeros((2**16, 3, 3, 4), bool), 16, 16, 1, 3)
 
 
-def test_lanes_are_one_call_each(kernels):
+def test_lanes_are_one_call_each():
     lanes = [arrays("few planes", seed) for seed in range(3)]
     numbers = jnp.stack([numbers for numbers, _, _ in lanes])
     weights = [jnp.stack(parts) for parts in zip(*[weights for _, weights, _ in lanes], strict=True)]
@@ -137,11 +138,11 @@ def test_lanes_are_one_call_each(kernels):
         same_numbers = jax.vmap(one, in_axes=(None, *[0] * cells.WEIGHTS))
         return jax.vmap(one)(numbers, *weights), same_numbers(numbers[0], *weights)
 
-    assert_close(found(ours), found(plainly))
+    assert_close(found(ours), found(reference))
 
 
-def test_lanes_of_more_and_less_kinds(kernels):
-    """Sums of kinds lie elsewhere in every lane."""
+def test_lanes_with_different_numbers_of_kinds():
+    """The sums of kinds have another offset in every lane."""
     lanes = [arrays(name, seed) for seed, name in enumerate(["a game in numbers", "all the same", "a game in numbers"])]
     numbers = jnp.stack([numbers for numbers, _, _ in lanes])
     assert len({len(np.unique(lane)) for lane in np.asarray(numbers)}) > 1
@@ -153,11 +154,11 @@ def test_lanes_of_more_and_less_kinds(kernels):
 
         return jax.vmap(one)(numbers, *weights)
 
-    assert_close(found(ours), found(plainly))
+    assert_close(found(ours), found(reference))
 
 
-def test_what_is_remembered_is_of_these_numbers(kernels):
-    """More batches than are remembered, forth and back, some of them all but the same."""
+def test_the_cache_of_patch_tables_is_keyed_by_the_batch():
+    """More batches than the cache holds, forwards and backwards, which differ in one bit."""
     numbers, weights, bits = arrays("few planes")
     batches = [numbers] + [numbers.at[i, 5, 5, 0].set(~numbers[i, 5, 5, 0]) for i in range(5)]
 
@@ -166,32 +167,32 @@ def test_what_is_remembered_is_of_these_numbers(kernels):
         return jax.value_and_grad(lambda *w: jnp.sum(jnp.sin(by(numbers, *w, bits))), argnums=ALL)(*weights)
 
     for batch in batches + batches[::-1]:
-        assert_close(found(ours, batch), found(plainly, batch))
+        assert_close(found(ours, batch), found(reference, batch))
 
 
-def test_the_same_bits_each_time(kernels):
+def test_results_are_deterministic():
     numbers, weights, bits = arrays("numbers")
     slopes = jax.jit(jax.grad(lambda *w: jnp.sum(jnp.sin(ours(numbers, *w, bits))), argnums=ALL))
     first = slopes(*weights)
     assert all(np.array_equal(a, b) for _ in range(20) for a, b in zip(first, slopes(*weights), strict=True))
 
 
-def test_nan_stays(kernels):
+def test_nan_propagates():
     numbers, (kernel, bias, *others), bits = arrays("few planes")
     assert np.isnan(ours(numbers, kernel, bias.at[3].set(jnp.nan), *others, bits)).all()
 
 
-def test_what_fits(kernels):
+def test_what_fits():
     planes = jnp.zeros((32, 10, 10, 4), bool)
     assert cells.fits(planes, 16, 128, 1, 3)
-    assert not cells.fits(planes, 16, 100, 1, 3), "outputs are no whole vectors"
-    assert not cells.fits(planes[:1], 16, 128, 1, 3), "one image has nothing twice"
+    assert not cells.fits(planes, 16, 100, 1, 3), "outputs are not a multiple of a vector"
+    assert not cells.fits(planes[:1], 16, 128, 1, 3), "a single image has few equal patches"
     assert not cells.fits(jnp.zeros((32, 10, 10, 4), jnp.int32), 16, 128, 25, 3), "more planes than a key holds"
 
 
 @pytest.mark.parametrize("kind", ["planes", "minigrid", "minigrid-mission"])
-def test_a_network_hands_over(kernels, kind):
-    """With an embedding, and features beside in the last: as by the two layers themselves."""
+def test_networks_fuse_the_convolution_with_the_hidden_layer(kind):
+    """With an embedding and, in the last case, more features; equal to the two layers computed apart."""
     network = QNetwork(kind, 5, 1, 128, True, False, 3)
     shape = {"planes": (16, 10, 10, 4), "minigrid": (16, 7, 7, 4), "minigrid-mission": (16, 7, 7, 5)}[kind]
     seen = jax.random.randint(jax.random.PRNGKey(0), shape, 0, 2 if kind == "planes" else 4)
@@ -205,6 +206,6 @@ def test_a_network_hands_over(kernels, kind):
 
         return jax.value_and_grad(total)(params)
 
-    # Too few for the kernel, so the two layers by themselves.
+    # Four images are too few for the fused kernel: two separate layers.
     assert_close(slopes([seen]), slopes([seen[i : i + 4] for i in range(0, 16, 4)]))
     assert "masp_cells" in str(jax.make_jaxpr(lambda x: network.apply(params, x, similarity))(seen))

@@ -1,19 +1,19 @@
-"""Training with our kernels and without is the same up to rounding."""
+"""Training with kernels and without is the same up to rounding."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 import pytest
-from masp_kernels import library
 
+from masp import ops
 from masp.config import replace
 from masp.training.train import make_loop
 
 
 @pytest.mark.parametrize("changes", [{}, {"noisy": True, "dueling": True, "held_out": "next"}])
-@pytest.mark.skipif(not library.available(), reason=library.status())
-def test_the_same_curve(monkeypatch, tiny_config, changes):
+@pytest.mark.skipif(ops.kernels_used() == "none", reason=ops.kernels_status())
+def test_same_curve_with_and_without_kernels(monkeypatch, tiny_config, changes):
     """A few hundred steps: longer, and rounding would choose another action somewhere."""
     config = replace(tiny_config, **changes).resolved()
     found = {}

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+
 from masp_kernels.linear import linear, noisy_linear
 
 SIZES = [(32, 300, 40), (1, 1, 1), (7, 33, 13), (64, 16, 128), (33, 700, 5), (3, 5, 600), (20, 700, 400)]
@@ -40,7 +41,7 @@ def assert_close(ours, exact):
 
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("size", [*SIZES, LARGE])
-def test_forward_and_backward(instructions, size, noisy):
+def test_forward_and_backward(instruction_set, size, noisy):
     given = operands(size)[: 5 if noisy else 2]
     g = np.random.default_rng(1).normal(size=(size[0], size[2])).astype(np.float32)
 
@@ -58,7 +59,7 @@ def test_forward_and_backward(instructions, size, noisy):
 
 
 @pytest.mark.parametrize("noisy", [False, True])
-def test_forward_mode(kernels, noisy):
+def test_forward_mode(noisy):
     given, along = (operands(SIZES[2], seed)[: 5 if noisy else 2] for seed in (0, 1))
 
     def tangent(by):
@@ -70,7 +71,7 @@ def test_forward_mode(kernels, noisy):
 
 @pytest.mark.parametrize("outer", [jax.grad, jax.jacfwd])
 @pytest.mark.parametrize("noisy", [False, True])
-def test_second_derivatives(kernels, noisy, outer):
+def test_second_derivatives(noisy, outer):
     given = operands((3, 19, 6))[: 5 if noisy else 2]
     which = tuple(range(len(given)))
 
@@ -87,7 +88,7 @@ def test_second_derivatives(kernels, noisy, outer):
 
 
 @pytest.mark.parametrize("axes", [(0, 0, 0, 0, 0), (0, None, None, None, None), (None, 0, 0, 0, 0), (1, 0, 1, 1, 0)])
-def test_lanes(kernels, axes):
+def test_lanes(axes):
     lanes = [operands((4, 21, 18), seed) for seed in range(3)]
     given = [
         lanes[0][i] if axis is None else np.stack([lane[i] for lane in lanes], axis) for i, axis in enumerate(axes)
@@ -99,7 +100,7 @@ def test_lanes(kernels, axes):
     jax.tree.map(assert_close, gradients(noisy_linear)(*given), exactly(gradients(by_hand), *given))
 
 
-def test_only_the_means_learn(kernels):
+def test_only_the_means_learn():
     """The gradient of the kernel alone, with sigma held."""
     x, *weights = operands(SIZES[2])
 
