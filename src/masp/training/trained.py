@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp import ops
 from masp.agent.agent import Agent
-from masp.agent.replay import join_stack
 from masp.config import from_flat
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
@@ -111,7 +111,7 @@ class TrainedAgent:
 
     @partial(jax.jit, static_argnums=0)
     def _values(self, params: Any, similarity: Array, frames: Array) -> Array:
-        return self._agent.learner.values(params, join_stack(frames), similarity, None)
+        return self._agent.learner.values(params, ops.frames_to_channels(frames), similarity, None)
 
 
 def load_agent(path: str | Path, which: Which = "last", epsilon: float | None = None, seed: int = 0) -> TrainedAgent:
