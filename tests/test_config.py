@@ -58,7 +58,6 @@ CONFIG = TrainConfig(env="planted-grid")
         ("eval_every_frames", -1),
         ("eval_episodes", 0),
         ("eval_epsilon", 2.0),
-        ("checkpoint_every_frames", -1),
         ("batch_size", "many"),
     ],
 )

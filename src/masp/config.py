@@ -177,8 +177,6 @@ class TrainConfig:
     """Episodes per evaluation."""
     eval_epsilon: float = 0.0
     """Probability of a random decision in evaluation."""
-    checkpoint_every_frames: int = 500_000
-    """Frames between checkpoints; 0: only at the end."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
 
@@ -189,7 +187,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
-        _require(self, 0, None, "eval_every_frames", "checkpoint_every_frames")
+        _require(self, 0, None, "eval_every_frames")
         _require(self, 0, SEED_LIMIT - 1, "seed")
         _require(self, 0, 1, "eval_epsilon")
         _require_choices(self)

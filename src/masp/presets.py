@@ -42,10 +42,9 @@ PAPER_ATARI: dict[str, Any] = {
     "clip_rewards": True,
     "num_envs": 8,
     "frames": 2_000_000_000,
-    # 100 evaluations and 40 checkpoints of 7 GB
+    # 100 evaluations
     "log_every_frames": 2_000_000,
     "eval_every_frames": 20_000_000,
-    "checkpoint_every_frames": 50_000_000,
 }
 
 PAPER_MINIGRID: dict[str, Any] = {
@@ -69,7 +68,6 @@ PAPER_MINIGRID: dict[str, Any] = {
     "frames": 500_000,
     "log_every_frames": 10_000,
     "eval_every_frames": 50_000,
-    "checkpoint_every_frames": 100_000,
 }
 
 PAPER_SF2: dict[str, Any] = {
@@ -85,7 +83,6 @@ PAPER_SF2: dict[str, Any] = {
     "frames": 500_000_000,
     "log_every_frames": 500_000,
     "eval_every_frames": 5_000_000,
-    "checkpoint_every_frames": 25_000_000,
 }
 
 ATARI: dict[str, Any] = {
@@ -111,7 +108,6 @@ ATARI: dict[str, Any] = {
     "frames": 10_000_000,
     "log_every_frames": 50_000,
     "eval_every_frames": 500_000,
-    "checkpoint_every_frames": 1_000_000,
 }
 
 MINIGRID: dict[str, Any] = {

@@ -19,7 +19,7 @@ from masp.environments import make_env
 from masp.environments.base import episode_seed
 from masp.macros.actions import ActionSet
 from masp.macros.recording import RecordingHeader, read_header, read_recording
-from masp.training import checkpoint
+from masp.training import array_file
 from masp.training.run_dir import RunDir, write_json
 
 MACROS = [(1, 1, 2), (3, 0)]
@@ -46,8 +46,9 @@ def run_dir(tmp_path_factory):
     bias = policy["params"]["advantage_out"]["bias"]
     policy["params"]["advantage_out"]["bias"] = bias.at[4].set(100.0)
     run = RunDir(path)
-    run.create(config, actions)
-    checkpoint.save(run.policy_file, policy)
+    run.open(config, actions, resume=False)
+    run.close()
+    array_file.save(run.policy_file, array_file.named_arrays(policy), {"format": "masp-policy"})
     write_json(run.summary_file, {})
     return path
 

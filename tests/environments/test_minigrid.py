@@ -23,7 +23,7 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 from masp.presets import SWEEPS, from_preset
-from masp.training.train import resolve_actions
+from masp.training.lanes import resolve_actions
 
 
 @pytest.mark.parametrize("name", ["DoorKey-5x5", "FourRooms", "LockedRoom", "ObstructedMaze-Full", "KeyCorridorS3R1"])

@@ -20,7 +20,6 @@ OVERRIDES = options(
     log_every_frames=100,
     eval_every_frames=100,
     eval_episodes=8,
-    checkpoint_every_frames=100,
     hidden=4,
     num_atoms=1,
     noisy=False,

@@ -19,7 +19,6 @@ def tiny_config() -> TrainConfig:
         "log_every_frames": 60,
         "eval_every_frames": 120,
         "eval_episodes": 8,
-        "checkpoint_every_frames": 120,
         "hidden": 8,
         "num_atoms": 1,
         "noisy": False,

@@ -10,7 +10,7 @@ import pytest
 
 from masp.config import replace
 from masp.training.lanes import start_of
-from masp.training.train import make_loop
+from masp.training.loop import make_loop
 
 
 def init(loop, *configs):

@@ -8,7 +8,7 @@ import pytest
 
 from masp.config import replace
 from masp.environments import make_env
-from masp.training.train import make_loop
+from masp.training.loop import make_loop
 
 BANDIT = {"env": "planted-bandit", "env_options": ("contexts=2", "groups=2", "copies=2"), "embedding": 0}
 

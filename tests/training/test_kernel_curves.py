@@ -8,7 +8,7 @@ import pytest
 
 from masp import ops
 from masp.config import replace
-from masp.training.train import make_loop
+from masp.training.loop import make_loop
 
 
 @pytest.mark.parametrize("changes", [{}, {"noisy": True, "dueling": True, "held_out": "next"}])

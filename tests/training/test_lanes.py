@@ -93,7 +93,7 @@ def test_lanes_are_judged_by_their_own_groups(tiny_config, tmp_path):
     masp.ActionSet(4, [(0,), (1,), (3,), (2,)]).save(file)
     settings = [{"macros": str(file)}, {}, {"penalty_weight": 0.0}]
     lanes = [
-        replace(tiny_config, frames=120, checkpoint_every_frames=0, **changes, seed=seed, out=str(tmp_path / str(seed)))
+        replace(tiny_config, frames=120, **changes, seed=seed, out=str(tmp_path / str(seed)))
         for seed, changes in enumerate(settings)
     ]
     summaries = [result.summary for result in train_lanes(lanes)]

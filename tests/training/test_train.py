@@ -13,7 +13,8 @@ from masp.config import TrainConfig, replace
 from masp.environments import make_env
 from masp.errors import UserError
 from masp.similarity.matrix import group_auc
-from masp.training import train as train_module
+from masp.training import session
+from masp.training.callbacks import Callback
 from masp.training.train import train, train_seeds
 
 CLOCKS = ("seconds", "frames_per_second")
@@ -31,32 +32,39 @@ def host_config(tiny_config) -> TrainConfig:
 
 
 def assert_same(one, other) -> None:
-    first, second = load_file(one / "checkpoint.safetensors"), load_file(other / "checkpoint.safetensors")
+    first, second = (load_file(max((run / "checkpoints").glob("checkpoint-*"))) for run in (one, other))
     assert first.keys() == second.keys()
     for name in first:
         np.testing.assert_array_equal(first[name], second[name], err_msg=name)
     assert rows(one) == rows(other)
 
 
-class Interrupted(Exception):
-    pass
+class Interrupted(BaseException):
+    """Ends training like a kill: nothing is saved on the way out."""
 
 
-def interrupt_after(frames: int):
-    def progress(done, total, row):
-        if done >= frames:
+class InterruptAfter(Callback):
+    def __init__(self, frames: int):
+        self._frames = frames
+
+    def on_row(self, run, row):
+        if row["frames"] >= self._frames:
             raise Interrupted
 
-    return progress
+
+@pytest.fixture
+def many_checkpoints(monkeypatch):
+    """A checkpoint after every chunk, before the row that may follow."""
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("loop", ["compiled", "host"])
-def test_seed_repeats_and_resume_is_exact(loop, tiny_config, host_config, tmp_path):
+def test_seed_repeats_and_resume_is_exact(loop, tiny_config, host_config, many_checkpoints, tmp_path):
     config = tiny_config if loop == "compiled" else host_config
     whole = train(replace(config, out=str(tmp_path / "whole")))
     with pytest.raises(Interrupted):
         # Cut off in the row after the checkpoint, so that a row must be taken back.
-        train(replace(config, out=str(tmp_path / "cut")), progress=interrupt_after(180))
+        train(replace(config, out=str(tmp_path / "cut")), callbacks=[InterruptAfter(180)])
     assert len(rows(tmp_path / "cut")) == 3
     assert not (tmp_path / "cut" / "summary.json").exists()
     again = train(replace(config, out=str(tmp_path / "cut")), resume=True)
@@ -138,7 +146,7 @@ def test_nothing_is_destroyed(tiny_config, tmp_path):
     before = (tmp_path / "run" / "metrics.jsonl").read_text()
     with pytest.raises(UserError, match="finished run"):
         train(config)
-    with pytest.raises(UserError, match="nothing to resume"):
+    with pytest.raises(UserError, match="finished run; --frames above 60 extends it"):
         train(config, resume=True)
     assert (tmp_path / "run" / "metrics.jsonl").read_text() == before
     (tmp_path / "mine").mkdir()
@@ -153,7 +161,7 @@ def test_nothing_is_destroyed(tiny_config, tmp_path):
 def test_resume_needs_the_same_settings(tiny_config, tmp_path):
     config = replace(tiny_config, out=str(tmp_path / "run"))
     with pytest.raises(Interrupted):
-        train(config, progress=interrupt_after(180))
+        train(config, callbacks=[InterruptAfter(180)])
     with pytest.raises(UserError, match="other settings"):
         train(replace(config, learning_rate=0.5), resume=True)
 
@@ -179,8 +187,3 @@ def test_learning_waits_for_something_to_learn_from(tiny_config, tmp_path):
     train(replace(tiny_config, frames=60, **changes, out=str(out)))
     for name, values in load_file(out / "policy.safetensors").items():
         assert np.isfinite(values).all(), name
-
-
-def test_crossing_of_periods():
-    assert train_module._crossed(99, 100, 100) and train_module._crossed(99, 301, 100)
-    assert not train_module._crossed(100, 199, 100) and not train_module._crossed(0, 500, 0)

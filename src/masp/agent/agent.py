@@ -50,6 +50,8 @@ class Tally(NamedTuple):
     episode_steps: Array  # [] int32
     updates: Array  # [] int32
     metrics: Metrics  # sums over the updates
+    bad_tick: Array  # [] int32, the last tick with an observation or reward that is not finite; -1: none
+    bad_env: Array  # [] int32, its environment
 
 
 class MacroTables(NamedTuple):
@@ -197,7 +199,8 @@ class Agent:
             primitives = execution.primitives(state.actor.macro, state.macros.table)
             steps = credit.write(memory.steps, state.tick, primitives, acting.learned_reward(step), step)
             memory = memory._replace(steps=steps)
-        tally = _count_episodes(state.tally, episodes, self.info.success_above)
+        tally = _note_bad_numbers(state.tally, step, state.tick)
+        tally = _count_episodes(tally, episodes, self.info.success_above)
         unused = state.unused_steps + actor.steps - state.actor.steps
         state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, unused_steps=unused)
         return state, episodes
@@ -271,7 +274,20 @@ def empty_tally() -> Tally:
     """Nothing counted yet; every number its own buffer, because the state is donated."""
     counts = [jnp.zeros((), jnp.int32) for _ in range(4)]
     metrics = Metrics(*[jnp.zeros(()) for _ in Metrics._fields])
-    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics)
+    bad = jnp.full((), -1, jnp.int32), jnp.full((), -1, jnp.int32)
+    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics, *bad)
+
+
+def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
+    """Remember where an environment returned a number that is not finite."""
+    finite = jnp.isfinite(step.reward)
+    if jnp.issubdtype(step.observation.dtype, jnp.floating):
+        finite &= jnp.all(jnp.isfinite(step.observation), axis=tuple(range(1, step.observation.ndim)))
+    bad = ~jnp.all(finite)
+    return tally._replace(
+        bad_tick=jnp.where(bad, tick, tally.bad_tick),
+        bad_env=jnp.where(bad, jnp.argmin(finite), tally.bad_env).astype(jnp.int32),
+    )
 
 
 def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:

@@ -47,13 +47,13 @@ class Training:
     def __init__(self, config: TrainConfig, ticks: int):
         import jax
 
-        from masp.training.train import make_loop
+        from masp.training.loop import make_loop
 
         tune_this_process(family_of(config.env).preset)
         self._wait: Callable[[Any], Any] = jax.block_until_ready
         config = config.resolved()
         self._ticks, self._turns = ticks, 0
-        self._loop = make_loop(config)
+        self._loop: Any = make_loop(config)
         warm_up = config.agent.min_replay_steps // config.num_envs + 1
         state = self._loop.run(self._loop.init([config], [self._loop.agent.actions]), warm_up, False)
         update_ticks = -(-config.agent.steps_per_update // config.num_envs)

@@ -79,11 +79,9 @@ def _train(variant: str, frames: int, seeds: int, out: Path) -> list[Any]:
         frames=frames,
         eval_every_frames=max(frames // 10, 1),
         log_every_frames=max(frames // 20, 1),
-        checkpoint_every_frames=0,
         out=str(out / variant / "seed-0") if seeds == 1 else str(out / variant),
     )
-    with TrainProgress(f"{variant} x {seeds} seeds") as progress:
-        results = train_seeds(config, list(range(seeds)), progress=progress)
+    results = train_seeds(config, list(range(seeds)), callbacks=[TrainProgress(f"{variant} x {seeds} seeds")])
     return [load_run(result.run_dir) for result in results]
 
 

@@ -58,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(module.run(command.parse_args(rest)) or 0)
     except UserError as error:
         print(f"masp {name}: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print(f"\nmasp {name}: stopped", file=sys.stderr)
-        return 1
+        return error.exit_code
+    except KeyboardInterrupt as stop:
+        print(f"\nmasp {name}: {stop or 'stopped'}", file=sys.stderr)
+        return getattr(stop, "exit_code", 130)
     except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
         sys.stderr.close()
         return 1

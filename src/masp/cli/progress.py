@@ -1,40 +1,54 @@
-"""The progress bar of training: frames, speed, newest return, time left; on stderr, so stdout stays clean."""
+"""What training shows on stderr: a bar in a terminal, one plain line per row of the metrics elsewhere."""
 
 from __future__ import annotations
 
-from types import TracebackType
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from masp.training.callbacks import Callback, RunView
 
-class TrainProgress:
-    """A bar that `masp.train` can call."""
+
+class TrainProgress(Callback):
+    """Follows the last of the runs that train together; its frames are those of all."""
 
     def __init__(self, label: str):
-        console = Console(stderr=True)
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[shown]}"),
-            TimeRemainingColumn(),
-            console=console,
-        )
-        self._task = self._bar.add_task(label, total=None, shown="compiling and filling the replay")
+        self._label = label
+        self._bar: Progress | None = None
+        if sys.stderr.isatty():
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=16),
+                TextColumn("{task.fields[figures]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+            )
+            self._task = self._bar.add_task(escape(label), total=None, figures="compiling and filling the replay")
+            self._bar.start()
+        else:
+            print(f"{label}: compiling and filling the replay", file=sys.stderr, flush=True)
 
-    def __enter__(self) -> TrainProgress:
-        self._bar.start()
-        return self
+    def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
+        total = run.config.frames
+        figures = f"{row['frames']:,}/{total:,} frames  {row['frames_per_second']:,.0f}/s"
+        for name in ("return", "success", "eval_return", "eval_success"):
+            if row.get(name) is not None:
+                figures += f"  {name.replace('_', ' ')} {row[name]:.3g}"
+        if self._bar is None:
+            print(f"{self._label}: {figures}", file=sys.stderr, flush=True)
+        else:
+            self._bar.update(self._task, completed=min(row["frames"], total), total=total, figures=figures)
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._bar.stop()
+    def on_message(self, text: str) -> None:
+        if self._bar is None:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            self._bar.console.print(escape(text))
 
-    def __call__(self, frames: int, total: int, row: dict[str, Any]) -> None:
-        """One more row of metrics."""
-        shown = f"{frames:,}/{total:,} frames  {row['frames_per_second']:,.0f}/s"
-        if row["return"] is not None:
-            shown += f"  return {row['return']:.3g}"
-        if row["success"] is not None:
-            shown += f"  success {row['success']:.2f}"
-        self._bar.update(self._task, completed=min(frames, total), total=total, shown=shown)
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> int:
     from masp.training.sweep import sweep
 
     tune_this_process()
-    with TrainProgress(f"{args.env} sweep") as progress:
-        points = sweep(config, vary, range(args.seeds), out, progress)
+    points = sweep(config, vary, range(args.seeds), out, [TrainProgress(f"{args.env} sweep")])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:
         print(json.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))

@@ -47,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
     from masp.training.train import train
 
     tune_this_process(family_of(config.env).preset)
-    with TrainProgress(f"{config.env} {config.variant}") as progress:
-        result = train(config, args.resume, progress)
+    result = train(config, args.resume, [TrainProgress(f"{config.env} {config.variant}")])
     shown = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
     figures = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3f}" for name, value in shown.items())
     print(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {figures}")

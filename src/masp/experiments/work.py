@@ -10,10 +10,10 @@ import hashlib
 import platform
 import shutil
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from masp.config import TrainConfig, replace, to_flat
 from masp.environments.registry import family_of
@@ -23,10 +23,8 @@ from masp.experiments.plan import Unit
 from masp.experiments.store import Store
 from masp.experiments.trial import IGNORED, config_of
 from masp.ops import tune_this_process
+from masp.training.callbacks import Callback, RunView
 from masp.training.run_dir import RunDir, read_json, write_json
-
-if TYPE_CHECKING:
-    from masp.training.train import Progress
 
 Report = Callable[[dict[str, Any]], None]
 
@@ -96,33 +94,39 @@ def _train_and_record(unit: Unit, store: Store, command: str, report: Report) ->
     ]
     runs = [RunDir(config.out) for config in configs]
     if not all(run.finished for run in runs):
-        _train(configs, runs, lambda frames, total, row: report(_progress(frames, total, row)))
+        _train(configs, runs, _Progress(report))
     for seed, run in zip(unit.seeds, runs, strict=True):
         keep_bundle(unit.trial, seed, run, store)
     chosen = chosen_settings(unit.trial, store)
     pairs = zip(configs, runs, strict=True)
     store.append([make_record(unit, config, run, chosen, command, store) for config, run in pairs])
     for run in runs:
-        run.checkpoint_file.unlink(missing_ok=True)  # large, and a finished run does not need it
+        run.checkpoints.remove_after(-1)  # large, and a finished run does not need them
     jax.clear_caches()  # the next trial has other programs
 
 
-def _train(configs: list[TrainConfig], runs: list[RunDir], progress: Progress) -> None:
+def _train(configs: list[TrainConfig], runs: list[RunDir], progress: Callback) -> None:
     """Train to the end, from the last checkpoint if there is a usable one."""
-    from masp.training.checkpoint import OtherLayoutError
+    from masp.training.array_file import OtherLayoutError
     from masp.training.train import train_runs
 
     try:
-        train_runs(configs, make_resumable(runs, configs), progress)
+        train_runs(configs, make_resumable(runs, configs), [progress])
     except OtherLayoutError:  # same settings, but the checkpoint is of another version of the package
         for run in runs:
             shutil.rmtree(run.path)
-        train_runs(configs, False, progress)
+        train_runs(configs, False, [progress])
 
 
-def _progress(frames: int, total: int, row: dict[str, Any]) -> dict[str, Any]:
-    figures = {name: row.get(name) for name in ("frames_per_second", "return", "success")}
-    return {"frames": frames, "total": total, "doing": "training", **figures}
+class _Progress(Callback):
+    """Passes the newest row on to the runner."""
+
+    def __init__(self, report: Report):
+        self._report = report
+
+    def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
+        figures = {name: row.get(name) for name in ("frames_per_second", "return", "success")}
+        self._report({"frames": row["frames"], "total": run.config.frames, "doing": "training", **figures})
 
 
 def make_resumable(runs: Sequence[RunDir], configs: Sequence[TrainConfig]) -> bool:
@@ -133,10 +137,6 @@ def make_resumable(runs: Sequence[RunDir], configs: Sequence[TrainConfig]) -> bo
         elif run.path.exists():
             run.summary_file.unlink(missing_ok=True)  # written again when all seeds are done
             _refresh_config(run, config)
-    ticks = [_tick(run.checkpoint_file) for run in runs]
-    if len(set(ticks)) > 1:  # killed while checkpoints were written
-        for run in runs:
-            run.checkpoint_file.unlink(missing_ok=True)
     return any(run.config_file.exists() for run in runs)
 
 
@@ -145,17 +145,6 @@ def _refresh_config(run: RunDir, config: TrainConfig) -> None:
     flat = to_flat(config)
     current = {name: flat[name] for name in IGNORED if name != "seed"}
     write_json(run.config_file, {**read_json(run.config_file), **current})
-
-
-def _tick(checkpoint: Path) -> int | None:
-    """The tick of a checkpoint; None: there is none that can be read."""
-    import safetensors
-
-    try:
-        with safetensors.safe_open(checkpoint, "np") as file:
-            return int(file.get_tensor(".agent.tick"))
-    except (OSError, safetensors.SafetensorError):
-        return None
 
 
 def cache_compiled_programs(store: Store) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import safetensors
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
@@ -30,7 +30,8 @@ def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     metadata = {"format": FORMAT, "version": VERSION, "actions": json.dumps(bundle.actions.to_json())}
     if not partial.parent.is_dir():
         raise UserError(f"{path}: there is no such folder to write to")
-    save_file({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, partial, metadata)
+    # The library's own `save_file` ignores the umask.
+    partial.write_bytes(save({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, metadata))
     partial.replace(path)
 
 

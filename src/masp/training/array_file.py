@@ -19,6 +19,7 @@ import jax
 import numpy as np
 import safetensors
 
+from masp import ops
 from masp.errors import UserError
 
 State = TypeVar("State")
@@ -54,7 +55,7 @@ def named_arrays(state: Any) -> dict[str, np.ndarray]:
 
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write `arrays` and `about` (JSON values); durable once this returns, and the file it replaces stays until then."""
+    """Write `arrays` and `about` (JSON values); durable once this returns, and until then the old file stays."""
     texts = {name: json.dumps(value) for name, value in about.items()}
     header = json.dumps({"__metadata__": {**texts, "sha256": _digest(arrays, texts)}, **_layout(arrays)}).encode()
     header += b" " * (-len(header) % 8)
@@ -109,6 +110,7 @@ def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: 
     Leaves below the path `any_shape` may have another shape, as what environments save of an episode does.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    arrays = ops.adapt_layout(arrays, [jax.tree_util.keystr(path) for path, _ in leaves])
     return jax.tree_util.tree_unflatten(
         structure, [_fitting(jax.tree_util.keystr(path), leaf, arrays, where, any_shape) for path, leaf in leaves]
     )
@@ -162,4 +164,4 @@ def _digest(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str:
 
 def _bytes(array: np.ndarray) -> memoryview:
     """The bytes of an array, without copying it."""
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data

@@ -53,7 +53,7 @@ class Checkpoints:
         if about.get("format") != FORMAT:
             raise UserError(f"{path}: not a checkpoint of masp")
         if about.get("version") != VERSION:
-            raise UserError(
+            raise array_file.OtherLayoutError(
                 f"{path}: a checkpoint of version {about.get('version')}, but this masp reads version {VERSION}; "
                 "go on with the masp that wrote it, or start anew with another --out"
             )
@@ -61,10 +61,14 @@ class Checkpoints:
         read_ring(self.folder, about["replay"], ring, tick + 1)
         return state, about
 
-    def remove(self) -> None:
-        """Delete all checkpoints and rows."""
-        for path in [*self.folder.glob("checkpoint-*.safetensors"), *self.folder.glob("replay-*.rows")]:
-            path.unlink(missing_ok=True)
+    def remove_after(self, tick: int) -> None:
+        """Delete the checkpoints after `tick`; -1: all of them, with the rows of the replay."""
+        for later in self.ticks():
+            if later > tick:
+                self.file(later).unlink(missing_ok=True)
+        if tick < 0:
+            for path in self.folder.glob("replay-*.rows"):
+                path.unlink(missing_ok=True)
 
     def _segments_in_use(self) -> set[str]:
         """Names of the segments that a kept checkpoint needs."""

@@ -110,24 +110,40 @@ class CompiledLoop:
         return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(jax.tree.leaves(shown)[0]))]
 
     def checkpoints(self, state: TrainState) -> list[TrainState]:
-        """Everything, one per seed, each with a copy of the counters that all seeds share."""
-        axes = self._axes(state)
-        count = state.agent.keys.act.shape[0]
+        """Everything but the replay's observations, one per seed, each with the counters that all seeds share."""
+        state = state._replace(agent=without_observations(state.agent))
+        axes, count = self._axes(state), state.agent.keys.act.shape[0]
         arrays = jax.tree.map(np.asarray, state)  # sliced by NumPy: JAX would compile a program for each leaf and seed
         return [
             jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[i], axes, arrays, is_leaf=_none)
             for i in range(count)
         ]
 
-    def restore(self, states: list[TrainState]) -> TrainState:
-        """The inverse of `checkpoints`."""
+    def restore(self, states: list[TrainState], rings: list[np.ndarray]) -> TrainState:
+        """The inverse of `checkpoints` and `replay_rows`; `rings`: the replay's observations of every seed."""
 
         def joined(axis: int | None, *leaves: Any) -> Any:
             if leaves[0] is None:  # what a plain network leaves out
                 return None
             return jnp.asarray(leaves[0] if axis is None else np.stack(leaves))
 
-        return jax.tree.map(joined, self._axes(states[0]), *states, is_leaf=_none)
+        state = jax.tree.map(joined, self._axes(states[0]), *states, is_leaf=_none)
+        memory = state.agent.memory._replace(observations=jnp.asarray(np.stack(rings)))
+        return state._replace(agent=state.agent._replace(memory=memory))
+
+    def ring_shape(self, state: TrainState) -> tuple[int, ...]:
+        """[T, N, D] of the replay's observations of one seed."""
+        return state.agent.memory.observations.shape[1:]
+
+    def replay_rows(self, state: TrainState, first: int, last: int) -> list[tuple[int, np.ndarray]]:
+        """Copies of the replay's rows from tick `first` to `last`, as far as the ring has them, one per seed."""
+        observations = np.asarray(state.agent.memory.observations)
+        first, ticks = ring_ticks(first, last, observations.shape[1])
+        return [(first, ring[ticks]) for ring in observations]
+
+    def replay_is_empty(self, state: TrainState) -> bool:
+        """Whether a seed has not yet seen the end of any decision, so that there is nothing to sample."""
+        return bool((np.asarray(state.agent.memory.tree[-1]).sum(axis=-1) == 0).any())
 
     def _axes(self, state: TrainState) -> TrainState:
         return TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
@@ -186,6 +202,18 @@ class CompiledLoop:
     @partial(jax.jit, static_argnums=0)
     def _sampled_values(self, agent: AgentState) -> Array:
         return jax.vmap(self.agent.sampled_values, in_axes=(seed_axes(agent),))(agent)
+
+
+def without_observations(agent: AgentState) -> AgentState:
+    """The state with an empty array in place of the replay's observations, which are logged instead."""
+    empty = jnp.zeros((agent.keys.act.shape[0], 0), agent.memory.observations.dtype)
+    return agent._replace(memory=agent.memory._replace(observations=empty))
+
+
+def ring_ticks(first: int, last: int, capacity: int) -> tuple[int, np.ndarray]:
+    """The first of the ticks from `first` to `last` that a ring of `capacity` rows still has, and all their slots."""
+    first = max(first, last - capacity + 1)
+    return first, np.arange(first, last + 1) % capacity
 
 
 def _none(leaf: Any) -> bool:

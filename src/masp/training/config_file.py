@@ -19,7 +19,7 @@ FORMAT, VERSION = "masp-config", 2
 
 def to_file(config: TrainConfig) -> dict[str, Any]:
     """What config.json holds."""
-    header = {"format": FORMAT, "version": VERSION, "masp": masp.__version__, "kernels": _kernels()}
+    header = {"format": FORMAT, "version": VERSION, "masp": masp.__version__, "kernels": ops.kernels_used()}
     return {**header, **to_flat(config)}
 
 
@@ -42,12 +42,6 @@ def from_file(values: Any, where: str, count_actions: Callable[[], int]) -> Trai
         )
     header = ("format", "version", "masp", "kernels")
     return from_flat({name: value for name, value in values.items() if name not in header}, where)
-
-
-def _kernels() -> str:
-    """Which implementation of the operations makes the run."""
-    used = getattr(ops, "kernels_used", None)
-    return "unknown" if used is None else str(used())
 
 
 NEUTRAL = {"half_precision": False, "windows": "decisions", "mine_every_frames": 0}

@@ -13,10 +13,11 @@ from jax import Array
 
 from masp.agent.acting import Episodes
 from masp.agent.agent import Agent, AgentState, MacroTables, Report, empty_tally
-from masp.config import SEED_LIMIT, TrainConfig
-from masp.environments.base import HostEnv, Step
+from masp.config import TrainConfig
+from masp.environments.base import HostEnv, Step, derived_seed
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
+from masp.training.compiled import ring_ticks, without_observations
 from masp.training.evaluation import Played, Policy, Rollout
 from masp.training.lanes import start_of
 
@@ -43,7 +44,7 @@ class HostLoop:
     def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> HostState:
         """Before the first tick of the one run."""
         (config,), (own,) = configs, actions
-        self._seed = config.seed
+        self._seed = derived_seed(config.seed, "training")
         observation = jnp.asarray(self.env.reset(self._seed))
         keys, start = start_of(config, own)
         return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
@@ -96,14 +97,29 @@ class HostLoop:
         return [jax.tree.map(np.asarray, part)]
 
     def checkpoints(self, state: HostState) -> list[HostState]:
-        """Everything, with what the environments need to be put back."""
-        return [state._replace(envs=self.env.snapshot())]
+        """Everything but the replay's observations, with what the environments need to be put back."""
+        return [HostState(without_observations(state.agent), self.env.snapshot())]
 
-    def restore(self, states: list[HostState]) -> HostState:
-        """The inverse of `checkpoints`; moves the environments too."""
-        (state,) = states
+    def restore(self, states: list[HostState], rings: list[np.ndarray]) -> HostState:
+        """The inverse of `checkpoints` and `replay_rows`; moves the environments too."""
+        (state,), (ring,) = states, rings
         self.env.restore(self._seed, state.envs)
-        return HostState(jax.tree.map(jnp.asarray, state.agent), ())
+        agent = jax.tree.map(jnp.asarray, state.agent)
+        return HostState(agent._replace(memory=agent.memory._replace(observations=jnp.asarray(ring))), ())
+
+    def ring_shape(self, state: HostState) -> tuple[int, ...]:
+        """[T, N, D] of the replay's observations."""
+        return state.agent.memory.observations.shape
+
+    def replay_rows(self, state: HostState, first: int, last: int) -> list[tuple[int, np.ndarray]]:
+        """Copies of the replay's rows from tick `first` to `last`, as far as the ring has them."""
+        observations = np.asarray(state.agent.memory.observations)
+        first, ticks = ring_ticks(first, last, observations.shape[0])
+        return [(first, observations[ticks])]
+
+    def replay_is_empty(self, state: HostState) -> bool:
+        """Whether no decision has ended yet, so that there is nothing to sample."""
+        return float(np.asarray(state.agent.memory.tree[-1]).sum()) == 0
 
     def evaluate(self, state: HostState, episodes: int, number: int) -> Played:
         """[1, episodes] episodes with their own seeds, played without noise."""
@@ -122,7 +138,7 @@ class HostLoop:
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]
-        rollout = self._evaluation_begin(policy, env.reset(SEED_LIMIT + int(key[1]) % SEED_LIMIT))
+        rollout = self._evaluation_begin(policy, env.reset(derived_seed(int(key[1]), "evaluation")))
         tick = 0
         while any(len(episodes) < rounds for episodes in done):
             rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)

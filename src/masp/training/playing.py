@@ -14,7 +14,7 @@ from jax import Array
 from masp.agent.acting import ActorState
 from masp.agent.agent import Agent, MacroTables
 from masp.environments import is_jax, make_env
-from masp.environments.base import EnvInfo, HostEnv, Step
+from masp.environments.base import EnvInfo, HostEnv, Step, derived_seed
 from masp.errors import UserError
 from masp.training.jax_vector import JaxVector
 from masp.training.run import Run
@@ -85,7 +85,7 @@ class RunPolicy:
 def play(run: Run, env: PlayerEnv, seed: int, epsilon: float = 0.0) -> Iterator[Tick]:
     """Ticks without end; decisions are greedy and without noise, or random with chance `epsilon`."""
     policy = RunPolicy(run, env.info, epsilon, seed)
-    observation = env.reset(seed)
+    observation = env.reset(derived_seed(seed, "evaluation"))
     policy.begin(observation)
     while True:
         resetting = np.asarray(policy.state.resetting)

@@ -60,7 +60,7 @@ class ReplayLog:
             self._begin(first_tick)
         segment = self._open
         assert segment is not None and first_tick == segment.first_tick + segment.ticks, "rows must be consecutive"
-        data = memoryview(np.ascontiguousarray(rows).reshape(-1).view(np.uint8))
+        data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
         self._file.write(data)
         segment.digest.update(data)
         segment.ticks, segment.size = segment.ticks + len(rows), segment.size + len(data)
@@ -101,7 +101,7 @@ class ReplayLog:
 
 
 def read_ring(folder: Path, entries: Iterable[dict[str, Any]], ring: np.ndarray, end_tick: int) -> None:
-    """Fill `ring` [T, ...] with the rows of the ticks before `end_tick`; a `UserError` unless all are there and whole."""
+    """Fill `ring` [T, ...] with the rows of the ticks before `end_tick`; a `UserError` unless all are whole."""
     capacity = len(ring)
     missing = np.zeros(capacity, bool)
     missing[np.arange(max(0, end_tick - capacity), end_tick) % capacity] = True

@@ -6,11 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from masp.agent.agent import Report
 from masp.environments.base import EnvInfo
 from masp.macros.actions import ActionSet
 from masp.similarity import effects
 from masp.similarity.matrix import group_auc
 from masp.training.evaluation import Played
+
+
+def training_row(report: Report, info: EnvInfo) -> dict[str, Any]:
+    """How the episodes since the last row went, and means over their updates; blanks where no episode ended."""
+    tally = report.tally
+    episodes, updates = int(tally.episodes), max(int(tally.updates), 1)
+    row: dict[str, Any] = {"episodes": episodes, "return": None, "success": None, "episode_steps": None}
+    if episodes:
+        row["return"] = float(tally.score) / episodes
+        row["success"] = None if info.success_above is None else int(tally.successes) / episodes
+        row["episode_steps"] = int(tally.episode_steps) / episodes
+    row["decision_steps"] = float(report.steps) / max(float(report.usage.sum()), 1.0)
+    return row | {name: float(value) / updates for name, value in tally.metrics._asdict().items()}
 
 
 def similarity_row(similarity: np.ndarray, groups: np.ndarray | None) -> dict[str, Any]:

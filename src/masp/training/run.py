@@ -16,9 +16,12 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.similarity.bundle import Bundle
 from masp.similarity.matrix import as_matrix
-from masp.training import checkpoint
+from masp.training import array_file
+from masp.training.loop import make_loop
 from masp.training.run_dir import RunDir
-from masp.training.train import make_loop
+
+EVALUATION = 0x6576616C
+"""Folded into keys of evaluations."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ class Run:
         """Returns and steps of so many episodes, played without noise and greedily but for `eval_epsilon`."""
         loop = make_loop(self.config, self.actions)
         try:
-            played = loop.play(self.params, self.context, jax.random.PRNGKey(seed), episodes)
+            # Folded, so that no seed of training gives the same key.
+            key = jax.random.fold_in(jax.random.PRNGKey(seed), EVALUATION)
+            played = loop.play(self.params, self.context, key, episodes)
             return played.score, played.steps
         finally:
             loop.close()
@@ -57,8 +62,9 @@ class Run:
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""
         loop = make_loop(self.config, self.actions)
+        context = jnp.asarray(self.context)
         try:
-            return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), self.context, None))
+            return np.asarray(loop.agent.learner.values(self.params, jnp.asarray(observations), context, None))
         finally:
             loop.close()
 
@@ -75,10 +81,11 @@ def load_run(path: str | Path, env_options: Sequence[str] = ()) -> Run:
     kept = (option for option in config.env_options if option.partition("=")[0] not in given)
     config = replace(config, env_options=(*kept, *env_options))
     if not run.policy_file.exists():
-        raise UserError(f"{path}: the run has no policy yet; it is written when training ends")
+        raise UserError(f"{path}: the run has no policy yet; it is written at the first evaluation")
     loop = make_loop(config, actions)
     try:
-        policy = checkpoint.load(run.policy_file, jax.eval_shape(loop.agent.policy_template))
+        arrays, _ = array_file.read(run.policy_file)
+        policy = array_file.fill(jax.eval_shape(loop.agent.policy_template), arrays, run.policy_file)
     finally:
         loop.close()
     above = loop.agent.info.success_above

@@ -3,11 +3,13 @@
 config.json             the resolved configuration, and what made the run (`config_file.py`)
 actions.json            the macro file that was used
 metrics.csv, .jsonl     one row per `log_every_frames`; lists, of one number per action, only in .jsonl
-policy.safetensors      parameters and similarity, enough to play
-checkpoint.safetensors  everything, enough to go on
+policy.safetensors      parameters and similarity at the last evaluation or stop, enough to play
+best.safetensors        the same at the best evaluation so far
+checkpoints/            everything, enough to go on: `checkpoints.py`
 similarity.safetensors  bundle of macros and similarity
 usage.json              how often each action was decided on
 summary.json            final figures; there only when the run is finished
+.lock                   held by the process that writes the run
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from masp.config import TrainConfig
+from masp.config import TrainConfig, replace
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.training import config_file
+from masp.training.checkpoints import Checkpoints
+from masp.training.lock import RunLock
 
 
 class RunDir:
@@ -34,26 +38,82 @@ class RunDir:
         self.metrics_csv = self.path / "metrics.csv"
         self.metrics_jsonl = self.path / "metrics.jsonl"
         self.policy_file = self.path / "policy.safetensors"
-        self.checkpoint_file = self.path / "checkpoint.safetensors"
+        self.best_file = self.path / "best.safetensors"
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
         self.bundle_file = self.path / "similarity.safetensors"
         self.usage_file = self.path / "usage.json"
         self.summary_file = self.path / "summary.json"
+        self._lock: RunLock | None = None
 
     @property
     def finished(self) -> bool:
         return self.summary_file.exists()
 
-    def create(self, config: TrainConfig, actions: ActionSet) -> None:
-        """Start a new run here; a directory with anything in it is left alone."""
+    def open(self, config: TrainConfig, actions: ActionSet, resume: bool) -> list[str]:
+        """Begin a run here, or go on with one; nobody else writes it until `close`. Returns what the user should know.
+
+        Without `resume`, a directory with anything in it is left alone. With it, a run goes on as it began; a finished
+        one goes on if it shall have more frames.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file; choose another --out")
+        if not resume:
+            self._require_unused()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock = RunLock(self.path)
+        messages = []
+        if resume and self.config_file.exists():
+            messages = self._continue(config)
+        elif resume:
+            messages = [f"{self.path}: there is no run to resume; starting a new one"]
+        write_json(self.config_file, config_file.to_file(config))
+        actions.save(self.actions_file)
+        self.checkpoints.folder.mkdir(exist_ok=True)
+        return messages
+
+    def close(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _require_unused(self) -> None:
         if self.finished:
-            raise UserError(f"{self.path} holds a finished run; choose another --out")
+            raise UserError(
+                f"{self.path} holds a finished run; choose another --out, or extend it with --resume --frames MORE"
+            )
         if self.config_file.exists():
             raise UserError(f"{self.path} holds an unfinished run; add --resume, or choose another --out")
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
             raise UserError(f"{self.path} exists and is not empty; choose another --out")
-        self.path.mkdir(parents=True, exist_ok=True)
-        actions.save(self.actions_file)
-        write_json(self.config_file, config_file.to_file(config))
+
+    def _continue(self, config: TrainConfig) -> list[str]:
+        """Make sure that the run here can go on with `config`."""
+        before = self.read_config()
+        if replace(before, frames=config.frames) != config:
+            raise UserError(
+                f"{self.path} was started with other settings; give the same ones to --resume, or another --out"
+            )
+        messages = []
+        if self.finished:
+            if config.frames <= before.frames:
+                raise UserError(f"{self.path} holds a finished run; --frames above {before.frames:,} extends it")
+            self.summary_file.unlink()
+        if config.frames != before.frames:
+            messages.append(
+                f"{self.path}: now {config.frames:,} frames instead of {before.frames:,}; the schedule of the "
+                "importance weights ends with the new number, epsilon keeps its decay"
+            )
+        if not self.checkpoints.ticks():
+            messages.append(f"{self.path}: there is no checkpoint yet; starting anew, earlier metrics are kept aside")
+            self._set_metrics_aside()
+        return messages
+
+    def _set_metrics_aside(self) -> None:
+        for path in (self.metrics_jsonl, self.metrics_csv):
+            if path.exists():
+                numbers = (n for n in range(1, 10_000) if not path.with_suffix(f".{n}{path.suffix}").exists())
+                path.rename(path.with_suffix(f".{next(numbers)}{path.suffix}"))
 
     def read_config(self) -> TrainConfig:
         """The configuration of the run."""
@@ -84,9 +144,16 @@ class MetricsWriter:
         self._csv: csv.DictWriter[str] | None = None
         for row in kept:
             self._append_csv(row)
+        self.last_row: dict[str, Any] = kept[-1] if kept else {}
+
+    @property
+    def last_frames(self) -> int:
+        """Frames of the last row; 0 before the first."""
+        return int(self.last_row.get("frames", 0))
 
     def write(self, row: dict[str, Any]) -> None:
-        """One row, on disk when this returns."""
+        """One row, with the operating system when this returns."""
+        self.last_row = row
         self._append_csv(row)
         self._jsonl.write(json.dumps(row) + "\n")
         self._jsonl.flush()

@@ -12,8 +12,9 @@ from typing import Any
 from masp.config import TrainConfig, replace, to_flat
 from masp.environments import is_jax, make_env
 from masp.errors import UserError
+from masp.training.callbacks import Callback
 from masp.training.lanes import VARYING
-from masp.training.train import Progress, Result, train_lanes
+from masp.training.train import Result, train_runs
 
 FIXED = ("env", "env_options", "out", "seed")
 """Settings that are no axis of a sweep."""
@@ -32,7 +33,7 @@ def sweep(
     vary: Mapping[str, Sequence[Any]],
     seeds: Sequence[int],
     out: str | Path,
-    progress: Progress | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> list[Point]:
     """Train all combinations of `vary` with all `seeds`, into `out/NAME=VALUE,.../seed-N`.
 
@@ -46,7 +47,7 @@ def sweep(
     together = is_jax(make_env(config.env, config.env_options))
     results: dict[str, Result] = {}
     for group in _by_program([run for of_point in runs for run in of_point], together):
-        results.update(zip([run.out for run in group], train_lanes(group, progress=progress), strict=True))
+        results.update(zip([run.out for run in group], train_runs(group, callbacks=callbacks), strict=True))
     return [Point(point, [results[run.out] for run in of]) for point, of in zip(points, runs, strict=True)]
 
 

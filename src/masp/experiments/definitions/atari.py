@@ -64,7 +64,6 @@ LAPTOP = options(
     log_every_frames=10_000,
     eval_every_frames=20_000,
     eval_episodes=16,
-    checkpoint_every_frames=30_000,
 )
 NOTES: dict[Scale, str] = {
     "smoke": "1,000 steps of a tiny network: shows that it runs, compares nothing",

@@ -46,7 +46,7 @@ def _defaults(scale: Scale) -> list[Cell]:
         rainbow = Trial(env, frames, seeds, "rainbow", "planted", env_options, together=True)
         cells += _row((task,), rainbow, {**COLUMNS, **OUTCOMES})
     for task, env in MINIGRID.items():
-        overrides = options(checkpoint_every_frames=100_000)
+        overrides = ()
         rainbow = Trial(env, 500_000, seeds[:10], "rainbow", "minigrid", FAST, overrides=overrides)
         cells += _row((task,), rainbow, COLUMNS)
     return cells

@@ -76,7 +76,6 @@ def setting(scale: Scale, games: tuple[str, ...] = ALL, weight: float | None = W
             epsilon_decay_steps=50_000,
             log_every_frames=15_000,
             eval_every_frames=30_000,
-            checkpoint_every_frames=75_000,
         )
         return Setting(ids, 150_000, (0, 1, 2), "minatar", overrides, True)
     sweep = SWEEPS["paper-atari"]

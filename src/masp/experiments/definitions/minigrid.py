@@ -42,7 +42,7 @@ def _comparison(scale: Scale) -> list[Cell]:
         trial = Trial("", 20_000, (0,), "rainbow", "minigrid", FAST, overrides=overrides)
         return _rows({"Door Key 5x5": "DoorKey-5x5"}, trial)
     if scale == "laptop":
-        overrides = options(checkpoint_every_frames=100_000, **MASP)
+        overrides = options(**MASP)
         return _rows(TASKS, Trial("", 500_000, (0, 1, 2), "rainbow", "minigrid", FAST, overrides=overrides))
     env_options = (*FAST, "max_episode_steps=2000")
     trial = Trial("", 500_000, tuple(range(5)), "rainbow", "paper-minigrid", env_options)
@@ -84,7 +84,6 @@ def _structure(scale: Scale) -> list[Cell]:
             meta_period_updates=1,
             eval_every_frames=6_000,
             eval_episodes=32,
-            checkpoint_every_frames=0,
         ),
         env_options=FAST,
         play_frames=200_000,  # enough to learn the task

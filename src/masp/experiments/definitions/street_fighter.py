@@ -42,7 +42,6 @@ LAPTOP = options(
     log_every_frames=20_000,
     eval_every_frames=100_000,
     eval_episodes=4,
-    checkpoint_every_frames=100_000,
 )
 
 

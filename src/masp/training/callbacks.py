@@ -1,0 +1,52 @@
+"""Hooks into training: what a callback is, and how several are called.
+
+A callback overrides the moments that it cares about. `on_row`, `on_evaluation` and `on_checkpoint` may return True to
+stop training; everything is then saved as at the end. Runs that train together share their callbacks: each call names
+its run, and training stops when a callback has asked for it in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from masp.config import TrainConfig
+from masp.macros.actions import ActionSet
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, as a callback sees it while it trains."""
+
+    path: Path
+    config: TrainConfig
+    actions: ActionSet
+    policy: Callable[[], dict[str, Any]]
+    """The current parameters and similarity, as the policy file holds them."""
+
+
+class Callback:
+    """Does nothing; override what you need."""
+
+    def on_start(self, run: RunView) -> None:
+        """Before the first step, or before the first after resuming."""
+
+    def on_row(self, run: RunView, row: Mapping[str, Any]) -> bool | None:
+        """After each row of the metrics."""
+
+    def on_evaluation(self, run: RunView, row: Mapping[str, Any]) -> bool | None:
+        """After each row that has evaluation figures."""
+
+    def on_checkpoint(self, run: RunView, frames: int) -> bool | None:
+        """After a checkpoint was handed to the writer."""
+
+    def on_message(self, text: str) -> None:
+        """Something that a person should know, as one line."""
+
+    def on_end(self, run: RunView, summary: Mapping[str, Any] | None) -> None:
+        """When training is over; `summary` is None if it was stopped before its end."""
+
+    def close(self) -> None:
+        """Always called last, also after an error."""

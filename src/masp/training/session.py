@@ -1,0 +1,319 @@
+"""One or more runs that train together, from the first tick to finished run directories.
+
+A session advances its loop in chunks of about a second. Between chunks it looks at signals, appends to the replay's
+log and, by time, writes a checkpoint. Rows of the metrics come at fixed numbers of frames, so that what a run computes
+depends neither on the chunks nor on the clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from masp.agent.agent import Agent, Report
+from masp.config import TrainConfig
+from masp.errors import TrainingError, UserError
+from masp.similarity.bundle import Bundle, save_bundle
+from masp.similarity.matrix import as_matrix
+from masp.training import array_file
+from masp.training.background import BackgroundWriter
+from masp.training.callbacks import Callback, RunView
+from masp.training.finite import require_finite
+from masp.training.lanes import lane_actions, shared_config
+from masp.training.loop import Loop, make_loop
+from masp.training.policy import about_policy
+from masp.training.replay_log import ReplayLog
+from masp.training.rows import effects_row, evaluation_row, similarity_row, training_row, true_groups
+from masp.training.run_dir import MetricsWriter, RunDir, write_json
+from masp.training.stopping import StoppedBySignal, StopRequest
+
+CHUNK_SECONDS = 1.0
+"""How long training may run before it looks at signals and the clock."""
+CHECKPOINT_SECONDS = 180.0
+"""Time between checkpoints."""
+
+
+class Session:
+    """Trains into run directories; a context manager that leaves no file open and no process running."""
+
+    def __init__(self, configs: Sequence[TrainConfig], resume: bool, callbacks: Sequence[Callback]):
+        self._configs, self._config, self._callbacks = configs, shared_config(configs), callbacks
+        self._loop: Loop = make_loop(self._config)
+        self._agent: Agent = self._loop.agent
+        self._actions = lane_actions(configs, self._agent.info)
+        self._agent.replay_ticks  # noqa: B018 - raises before anything is written
+        self._require_frames_beyond(self._config.agent.min_replay_steps * self._agent.info.frames_per_step - 1)
+        self._runs = [RunDir(config.out) for config in configs]
+        self._resume = resume
+        self._state: Any = None
+        self._metrics: list[MetricsWriter] = []
+        self._logs: list[ReplayLog] = []
+        self._wants_stop: set[int] = set()
+        self._chunk_ticks = 1
+        self._writer = BackgroundWriter()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.close()
+        self._writer.close()
+        closing: list[Any] = [*self._metrics, *self._logs, *self._runs, *self._callbacks]
+        for part in closing:
+            part.close()
+
+    def run(self) -> list[dict[str, Any]]:
+        """Train to the end, or until a signal or a callback says stop; the summary of every run."""
+        for run, config, actions in zip(self._runs, self._configs, self._actions, strict=True):
+            for message in run.open(config, actions, self._resume):
+                self._tell(message)
+        with StopRequest() as self._stop:
+            self._begin()
+            self._warm_up()
+            while self._frames() < self._config.frames and len(self._wants_stop) < len(self._runs):
+                before = self._frames()
+                target = min(_next_multiple(before, self._config.log_every_frames), self._config.frames)
+                self._advance(target, learn=True)
+                self._write_rows(evaluate=self._evaluation_due(before))
+            return self._finish()
+
+    def _begin(self) -> None:
+        """A fresh state, or that of the newest checkpoint that all runs have."""
+        self._state = self._loop.init(self._configs, self._actions)
+        restored = self._restore() if self._resume else None
+        if restored is None:
+            for run in self._runs:
+                run.checkpoints.remove_after(-1)  # of runs that cannot go on together
+        abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
+        reports = self._loop.reports(self._state)
+        for run, about, report in zip(self._runs, abouts, reports, strict=True):
+            self._logs.append(ReplayLog(run.checkpoints.folder, self._agent.replay_ticks, about.get("replay", ())))
+            self._metrics.append(MetricsWriter(run, about.get("row_frames")))
+            about.setdefault("row_usage", (0 * report.usage).tolist())
+        self._row_usage = [np.array(about["row_usage"]) for about in abouts]
+        self._best = [about["best"] for about in abouts]
+        self._next_logged_tick = int(self._state.agent.tick) + 1 if restored else 0
+        self._seconds_before = float(abouts[0]["seconds"])
+        self._started = self._saved = time.perf_counter()
+        self._started_frames = self._frames()
+        self._views = [
+            RunView(run.path, config, actions, partial(self._policy, i))
+            for i, (run, config, actions) in enumerate(zip(self._runs, self._configs, self._actions, strict=True))
+        ]
+        self._each("on_start")
+
+    def _restore(self) -> list[dict[str, Any]] | None:
+        """What the newest usable checkpoint says of every run, after its state was taken over; None without one."""
+        common = set.intersection(*(set(run.checkpoints.ticks()) for run in self._runs))
+        templates = self._loop.checkpoints(self._state)
+        shape = self._loop.ring_shape(self._state)
+        problems: list[UserError] = []
+        for tick in sorted(common, reverse=True):
+            rings = [np.zeros(shape, self._agent.info.observation_dtype) for _ in self._runs]
+            try:
+                pairs = [
+                    run.checkpoints.load(tick, like, ring)
+                    for run, like, ring in zip(self._runs, templates, rings, strict=True)
+                ]
+            except UserError as problem:
+                problems.append(problem)
+                continue
+            for problem in problems:
+                self._tell(f"{problem}; going on from the checkpoint before")
+            for run in self._runs:
+                run.checkpoints.remove_after(tick)
+            self._state = self._loop.restore([state for state, _ in pairs], rings)
+            return [about for _, about in pairs]
+        if problems:
+            raise problems[0]
+        return None
+
+    def _warm_up(self) -> None:
+        """Fill the replay before learning starts."""
+        self._advance(self._config.agent.min_replay_steps * self._agent.info.frames_per_step, learn=False)
+        while self._loop.replay_is_empty(self._state):
+            self._state = self._loop.run(self._state, 1, False)
+        if int(self._state.agent.learner.updates) == 0:
+            self._require_frames_beyond(self._frames())
+
+    def _require_frames_beyond(self, warm_up: int) -> None:
+        if self._config.frames <= warm_up:
+            raise UserError(
+                f"all of {self._config.frames:,} frames would be played before learning begins, which needs "
+                f"{warm_up + 1:,}; give --frames more than that, or lower --min-replay-steps"
+            )
+
+    def _advance(self, frames: int, learn: bool) -> None:
+        """Play (and learn) until every seed has played so many frames."""
+        per_tick = self._config.num_envs * self._agent.info.frames_per_step
+        while (missing := frames - self._frames()) > 0:
+            ticks = min(-(-missing // per_tick), self._chunk_ticks)
+            started = time.perf_counter()
+            self._state = self._loop.run(self._state, ticks, learn)
+            self._frames()  # waits for the chunk
+            seconds = max(time.perf_counter() - started, 1e-6)
+            if ticks == self._chunk_ticks:
+                self._chunk_ticks = max(1, min(2 * ticks, int(ticks * CHUNK_SECONDS / seconds)))
+            self._between_chunks()
+
+    def _between_chunks(self) -> None:
+        self._log_replay()
+        if self._stop.number:
+            self._stop_by_signal()
+        if time.perf_counter() - self._saved > CHECKPOINT_SECONDS:
+            self._save()
+
+    def _frames(self) -> int:
+        """Frames of the seed that has played fewest: episodes end at different ticks, and reset ticks play none."""
+        return int(self._loop.frames(self._state).min())
+
+    def _seconds(self) -> float:
+        """Seconds of training, those before the run was resumed included."""
+        return self._seconds_before + time.perf_counter() - self._started
+
+    def _evaluation_due(self, before: int) -> bool:
+        period, now = self._config.eval_every_frames, self._frames()
+        return now >= self._config.frames or (bool(period) and before // period != now // period)
+
+    def _write_rows(self, evaluate: bool) -> None:
+        """One row of the metrics per run."""
+        reports, values = self._loop.reports(self._state), self._loop.sampled_values(self._state)
+        self._require_finite(reports)
+        episodes, number = self._config.eval_episodes, int(self._state.agent.tick)
+        played = self._loop.evaluate(self._state, episodes, number) if evaluate else None
+        elapsed = time.perf_counter() - self._started
+        speed = (self._frames() - self._started_frames) * len(self._runs) / elapsed
+        for i, (report, frames) in enumerate(zip(reports, self._loop.frames(self._state), strict=True)):
+            row = {"frames": int(frames), "seconds": round(self._seconds(), 3), "frames_per_second": round(speed, 1)}
+            row["updates"] = int(self._state.agent.learner.updates)
+            row.update(training_row(report, self._agent.info))
+            row.update(self._penalty_row(i, report, values[i]))
+            row.update(evaluation_row(self._agent.info, played, i))
+            self._metrics[i].write(row)
+            if evaluate:
+                self._write_policy(i, report, row)
+            self._call_row(i, row, evaluate)
+        self._row_usage = [report.usage for report in reports]
+        self._state = self._loop.reset_tally(self._state)
+
+    def _penalty_row(self, i: int, report: Report, values: np.ndarray) -> dict[str, Any]:
+        """What run `i` has learned of the similarity, and what the penalty does."""
+        actions, penalised = self._actions[i], self._configs[i].penalised
+        groups, similarity = true_groups(self._agent.info, actions), np.asarray(as_matrix(report.similarity))
+        row = similarity_row(similarity, groups if penalised else None)
+        decisions = report.usage - self._row_usage[i]
+        return row | effects_row(values, decisions, similarity, actions.num_primitives, groups, penalised)
+
+    def _call_row(self, i: int, row: dict[str, Any], evaluated: bool) -> None:
+        self._call("on_row", i, row)
+        if evaluated:
+            self._call("on_evaluation", i, row)
+
+    def _call(self, moment: str, i: int, *args: Any) -> None:
+        """Tell all callbacks of a moment of run `i`; one that raises ends training, after everything was saved."""
+        for callback in self._callbacks:
+            try:
+                if getattr(callback, moment)(self._views[i], *args):
+                    self._wants_stop.add(i)
+            except Exception as error:
+                if moment not in ("on_start", "on_checkpoint", "on_end"):
+                    self._save()
+                    self._writer.wait()
+                name = type(callback).__name__
+                raise TrainingError(
+                    f"{self._runs[i].path}: the callback {name}.{moment} raised {type(error).__name__}: {error}; "
+                    "what was trained so far is saved, --resume goes on"
+                ) from error
+
+    def _each(self, moment: str, *args: Any) -> None:
+        for i in range(len(self._runs)):
+            self._call(moment, i, *args)
+
+    def _require_finite(self, reports: Sequence[Report]) -> None:
+        for run, report in zip(self._runs, reports, strict=True):
+            require_finite(report, self._config.env, run.path, self._frames())
+
+    def _policy(self, i: int) -> dict[str, Any]:
+        report = self._loop.reports(self._state)[i]
+        return {"params": report.params, "similarity": report.similarity}
+
+    def _write_policy(self, i: int, report: Report, row: dict[str, Any] | None) -> None:
+        """The current policy, its bundle and usage; also as the best one, where it is the best so far."""
+        run, actions = self._runs[i], self._actions[i]
+        arrays = array_file.named_arrays({"params": report.params, "similarity": report.similarity})
+        arrays = {name: array.copy() for name, array in arrays.items()}
+        about = about_policy(self._configs[i], self._agent.info, actions, int(self._loop.frames(self._state)[i]))
+        self._writer.submit(partial(array_file.save, run.policy_file, arrays, about))
+        score = None if row is None else row["eval_return"]
+        if score is not None and (self._best[i] is None or score > self._best[i]):
+            self._best[i] = score
+            self._writer.submit(partial(array_file.save, run.best_file, arrays, {**about, "eval_return": score}))
+        matrix = np.asarray(as_matrix(report.similarity))
+        self._writer.submit(partial(save_bundle, run.bundle_file, Bundle(actions, matrix)))
+        usage = {"actions": actions.names, "decisions": report.usage.tolist()}
+        self._writer.submit(partial(write_json, run.usage_file, usage))
+
+    def _log_replay(self) -> None:
+        """Hand the newest rows of the replay to its log."""
+        first, last = self._next_logged_tick, int(self._state.agent.tick)
+        if first <= last:
+            for log, (start, rows) in zip(self._logs, self._loop.replay_rows(self._state, first, last), strict=True):
+                self._writer.submit(partial(log.append, start, rows))
+            self._next_logged_tick = last + 1
+
+    def _save(self) -> None:
+        """Hand a checkpoint of every run to the writer; training goes on at once."""
+        self._log_replay()
+        reports = self._loop.reports(self._state)
+        self._require_finite(reports)
+        tick, frames = int(self._state.agent.tick), self._loop.frames(self._state)
+        for i, (run, state) in enumerate(zip(self._runs, self._loop.checkpoints(self._state), strict=True)):
+            arrays = {name: array.copy() for name, array in array_file.named_arrays(state).items()}
+            about = {
+                **about_policy(self._configs[i], self._agent.info, self._actions[i], int(frames[i])),
+                "row_frames": self._metrics[i].last_frames,
+                "row_usage": self._row_usage[i].tolist(),
+                "seconds": self._seconds(),
+                "best": self._best[i],
+            }
+            self._writer.submit(partial(run.checkpoints.save, tick, arrays, about, self._logs[i]))
+            self._call("on_checkpoint", i, int(frames[i]))
+        self._saved = time.perf_counter()
+
+    def _stop_by_signal(self) -> None:
+        """Save everything and end."""
+        self._save()
+        for i, report in enumerate(self._loop.reports(self._state)):
+            self._write_policy(i, report, None)
+        self._writer.wait()
+        self._each("on_end", None)
+        raise StoppedBySignal(
+            self._stop.number,
+            f"stopped at {self._frames():,} of {self._config.frames:,} frames; everything is saved in "
+            f"{', '.join(str(run.path) for run in self._runs)}; --resume goes on from there",
+        )
+
+    def _finish(self) -> list[dict[str, Any]]:
+        self._save()
+        for i, report in enumerate(self._loop.reports(self._state)):
+            self._write_policy(i, report, None)
+        self._writer.wait()
+        summaries = []
+        for i, (run, metrics) in enumerate(zip(self._runs, self._metrics, strict=True)):
+            summary = {name: value for name, value in metrics.last_row.items() if not isinstance(value, list)}
+            write_json(run.summary_file, summary)
+            summaries.append(summary)
+            self._call("on_end", i, summary)
+        return summaries
+
+    def _tell(self, message: str) -> None:
+        for callback in self._callbacks:
+            callback.on_message(message)
+
+
+def _next_multiple(value: int, period: int) -> int:
+    return (value // period + 1) * period

@@ -1,0 +1,162 @@
+"""A trained agent that acts: `masp.load_agent(path)`, without an environment and without a training loop."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from masp import ops
+from masp.agent.agent import Agent
+from masp.config import from_flat
+from masp.errors import UserError
+from masp.macros.actions import ActionSet
+from masp.training import array_file
+from masp.training.checkpoints import Checkpoints
+from masp.training.policy import environment_of
+
+Which = Literal["last", "best", "checkpoint"]
+
+_CHECKPOINT_PARAMS = ".agent.learner.params"
+_CHECKPOINT_SIMILARITY = (".agent.learner.similarity.similarity", ".agent.learner.similarity.mean")
+
+
+class TrainedAgent:
+    """Plays one environment, or N side by side, each at its own position in its own macro.
+
+    `act` takes the newest observation and returns the primitive action to play; a macro is played to its end before the
+    next decision. Call `reset` when an episode ends. Decisions are greedy, but for the run's `eval_epsilon`.
+    """
+
+    def __init__(self, agent: Agent, params: Any, similarity: np.ndarray, epsilon: float | None, seed: int):
+        self._agent, self._params, self._similarity = agent, params, jnp.asarray(similarity)
+        self._epsilon = agent.config.eval_epsilon if epsilon is None else epsilon
+        self._rng = np.random.default_rng(seed)
+        self._table, self._lengths = agent.actions.table, agent.actions.lengths
+        self._choosable = np.array(agent.choosable)
+        self._frames: np.ndarray
+        self._position: np.ndarray
+        self._action: np.ndarray
+        self._begin(0)
+
+    def __repr__(self) -> str:
+        env, actions = self._agent.info.env_id, self._agent.actions
+        return f"TrainedAgent({env}, {actions.num_primitives} primitives, {len(actions.macros)} macros)"
+
+    @property
+    def actions(self) -> ActionSet:
+        """The primitives and macros that the agent decides among."""
+        return self._agent.actions
+
+    def reset(self, ended: np.ndarray | None = None) -> None:
+        """Begin new episodes: everywhere, or where `ended` [N] is true."""
+        if ended is None:
+            self._begin(0)
+        else:
+            mask = np.asarray(ended, bool)
+            self._frames[mask], self._position[mask] = 0, 0
+
+    def act(self, observation: Any) -> int:
+        """The primitive action to play after `observation`, of one environment."""
+        return int(self.act_batch(np.asarray(observation)[None])[0])
+
+    def act_batch(self, observations: Any) -> np.ndarray:
+        """[N] the primitive actions to play after `observations` [N, ...]."""
+        observations = self._checked(observations)
+        if self._num_envs != len(observations):
+            self._begin(len(observations))
+        self._frames = np.concatenate([self._frames[:, 1:], observations[:, None]], axis=1)
+        due = self._position == 0
+        if due.any():
+            self._action = np.where(due, self._decisions(), self._action)
+        primitives = self._table[self._action, self._position]
+        self._position = (self._position + 1) % self._lengths[self._action]
+        return primitives
+
+    def values(self, observation: Any) -> np.ndarray:
+        """[A] values of all actions, macros included, for an observation that begins an episode."""
+        observations = self._checked(np.asarray(observation)[None])
+        frames = np.zeros((1, self._agent.config.agent.stack, *observations.shape[1:]), observations.dtype)
+        frames[:, -1] = observations
+        return np.asarray(self._values(self._params, self._similarity, frames))[0]
+
+    def _begin(self, num_envs: int) -> None:
+        info, stack = self._agent.info, self._agent.config.agent.stack
+        self._num_envs = num_envs
+        self._frames = np.zeros((num_envs, stack, *info.observation_shape), info.observation_dtype)
+        self._position = np.zeros(num_envs, np.int64)
+        self._action = np.zeros(num_envs, np.int64)
+
+    def _checked(self, observations: Any) -> np.ndarray:
+        info, array = self._agent.info, np.asarray(observations)
+        if array.shape[1:] != info.observation_shape:
+            raise UserError(f"expected observations of shape {info.observation_shape}, got {array.shape[1:]}")
+        if not np.can_cast(array.dtype, info.observation_dtype, "same_kind"):
+            raise UserError(f"expected observations of type {info.observation_dtype}, got {array.dtype}")
+        return array.astype(info.observation_dtype)
+
+    def _decisions(self) -> np.ndarray:
+        """[N] epsilon-greedy decisions."""
+        values = np.asarray(self._values(self._params, self._similarity, self._frames))
+        greedy = np.where(self._choosable, values, -np.inf).argmax(axis=1)
+        if self._epsilon == 0:
+            return greedy
+        random = self._rng.integers(0, values.shape[1], self._num_envs)
+        return np.where(self._rng.random(self._num_envs) < self._epsilon, random, greedy)
+
+    @partial(jax.jit, static_argnums=0)
+    def _values(self, params: Any, similarity: Array, frames: Array) -> Array:
+        return self._agent.learner.values(params, ops.frames_to_channels(frames), similarity, None)
+
+
+def load_agent(path: str | Path, which: Which = "last", epsilon: float | None = None, seed: int = 0) -> TrainedAgent:
+    """Open the policy of a run directory, of a policy file or of a checkpoint, to act with it.
+
+    Args:
+      path: a run directory, or a policy or checkpoint file.
+      which: of a run directory, the newest policy, that of the best evaluation, or the newest checkpoint.
+      epsilon: probability of a random decision; None: that of the run's evaluations.
+      seed: of random decisions.
+    """
+    file = _policy_file(Path(path), which)
+    arrays, about = array_file.read(file)
+    if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:
+        raise UserError(f"{file}: not a policy that says what it was trained for; was it written by an older masp?")
+    actions = ActionSet.from_json(about["actions"], str(file))
+    config = from_flat(about["config"], str(file))
+    agent = Agent(config, environment_of(about, actions), actions)
+    template = jax.eval_shape(agent.policy_template)
+    if about["format"] == "masp-checkpoint":
+        arrays = _as_policy(arrays)
+    policy = array_file.fill(template, arrays, file)
+    return TrainedAgent(agent, policy["params"], policy["similarity"], epsilon, seed)
+
+
+def _policy_file(path: Path, which: Which) -> Path:
+    if path.is_file():
+        return path
+    if which == "checkpoint":
+        checkpoints = Checkpoints(path / "checkpoints")
+        if not checkpoints.ticks():
+            raise UserError(f"{path}: there is no checkpoint")
+        return checkpoints.file(checkpoints.ticks()[0])
+    file = path / {"last": "policy.safetensors", "best": "best.safetensors"}[which]
+    if not file.exists():
+        raise UserError(f"{path}: there is no policy; a run writes it at its first evaluation")
+    return file
+
+
+def _as_policy(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a policy file, from those of a checkpoint."""
+    policy = {
+        "['params']" + name.removeprefix(_CHECKPOINT_PARAMS): array
+        for name, array in arrays.items()
+        if name.startswith(_CHECKPOINT_PARAMS)
+    }
+    similarity = next(arrays[name] for name in _CHECKPOINT_SIMILARITY if name in arrays)
+    return {**policy, "['similarity']": similarity}
