@@ -53,6 +53,7 @@ CONFIG = TrainConfig(env="planted-grid")
         ("variant", "dqn"),
         ("frames", 0),
         ("seed", -1),
+        ("seed", 2**30),
         ("num_envs", 0),
         ("log_every_frames", 0),
         ("eval_every_frames", -1),
