@@ -45,15 +45,6 @@ def write(tree: Tree, leaves: Array, priorities: Array) -> Tree:
     return tuple(levels)
 
 
-def rebuild(tree: Tree, leaves: Array) -> Tree:
-    """The tree of its shape whose leaves [L] are these, all at once."""
-    levels = [leaves]
-    for level in tree[1:]:
-        sums = jnp.sum(levels[-1].reshape(-1, BRANCHING), axis=1)
-        levels.append(jnp.zeros_like(level).at[: sums.size].set(sums))
-    return tuple(levels)
-
-
 def sample(tree: Tree, key: Array, batch_size: int) -> Array:
     """[B] leaves, one from each of B equal parts of the total (stratified)."""
     within = jax.random.uniform(key, (batch_size,))

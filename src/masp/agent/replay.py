@@ -135,13 +135,6 @@ def reprioritise(state: ReplayState, leaf: Array, loss: Array, exponent: float) 
     )
 
 
-def forget_actions(state: ReplayState, forgotten: Array) -> ReplayState:
-    """Set the priority of windows to 0 that start with an action whose entry in `forgotten` [A] is true."""
-    leaves = state.tree[0]
-    mask = jnp.zeros(leaves.shape, bool).at[: state.action.size].set(forgotten[state.action].reshape(-1))
-    return state._replace(tree=priorities.rebuild(state.tree, jnp.where(mask, 0.0, leaves)))
-
-
 def stacked(state: ReplayState, row: Array, env: Array, shape: tuple[int, ...], stack: int) -> Array:
     """[B, *shape] with the last axis times `stack`: the newest frames, zeros before the episode began."""
     return ops.stack_frames(state.observations, state.age, row, env, shape, stack)

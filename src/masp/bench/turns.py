@@ -53,11 +53,12 @@ class Training:
         self._wait: Callable[[Any], Any] = jax.block_until_ready
         config = config.resolved()
         self._ticks, self._turns = ticks, 0
-        self._loop: Any = make_loop(config)
+        loop: Any = make_loop(config)
+        self._loop = loop
         warm_up = config.agent.min_replay_steps // config.num_envs + 1
-        state = self._loop.run(self._loop.init([config], [self._loop.agent.actions]), warm_up, False)
+        state = loop.run(loop.init([config], [loop.agent.actions]), warm_up, False)
         update_ticks = -(-config.agent.steps_per_update // config.num_envs)
-        self._state = self._wait(self._loop.run(state, 2 * update_ticks, True))
+        self._state = self._wait(loop.run(state, 2 * update_ticks, True))
         self._start = self._counts()
 
     @property

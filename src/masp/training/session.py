@@ -122,8 +122,8 @@ class Session:
             except UserError as problem:
                 problems.append(problem)
                 continue
-            for problem in problems:
-                self._tell(f"{problem}; going on from the checkpoint before")
+            for damage in problems:
+                self._tell(f"{damage}; going on from the checkpoint before")
             for run in self._runs:
                 run.checkpoints.remove_after(tick)
             self._state = self._loop.restore([state for state, _ in pairs], rings)
