@@ -219,11 +219,11 @@ class TrainConfig:
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
     """`config` with some fields changed, each named without its section."""
     sections: dict[str, dict[str, Any]] = {"": {}, "agent": {}, "similarity": {}}
-    known = field_sections()
+    section_of = field_sections()
     for name, value in changes.items():
-        if name not in known:
+        if name not in section_of:
             raise UserError(f"there is no setting {name!r}")
-        sections[known[name]][name] = value
+        sections[section_of[name]][name] = value
     top = sections.pop("")
     for section, values in sections.items():
         if values:

@@ -76,11 +76,11 @@ def test_by_hand():
     table, lengths = tables_of([[0], [1], [2], [1, 1], [1, 1, 1], [1, 1, 0, 2], [1, 0]])
     never, always = np.zeros(ring.ENVS, bool), np.ones(ring.ENVS, bool)
     g = naive.GAMMA
-    for ends, value in ((credit.TERMINATED, 0.0), (credit.CUT, 1.0)):
+    for ends, value in ((credit.TERMINATED, 0.0), (credit.TRUNCATED, 1.0)):
         steps = credit.init(ring.RING, ring.ENVS)
         for now, (primitive, reward) in enumerate([(1, 1.0), (1, 2.0), (0, 4.0)]):
             terminated, truncated = (
-                always if now == 2 and ends == kind else never for kind in (credit.TERMINATED, credit.CUT)
+                always if now == 2 and ends == kind else never for kind in (credit.TERMINATED, credit.TRUNCATED)
             )
             step = Step(None, None, terminated, truncated, never)
             steps = write(steps, now, np.full(ring.ENVS, primitive), np.full(ring.ENVS, reward), step)

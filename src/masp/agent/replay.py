@@ -33,7 +33,7 @@ class ReplayState(NamedTuple):
     span: Array  # [T, N] int32, ticks to the row that the window bootstraps from
     tree: Tree  # T * N leaves, priority^exponent of the window that starts at a row
     largest: Array  # [], the largest priority^exponent so far: what a new window gets
-    steps: Any  # intra_option.Steps of the same rows; () where only decisions teach
+    steps: Any  # credit.Steps of the same rows; () without intra-option learning
 
 
 class Transition(NamedTuple):

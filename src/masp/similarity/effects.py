@@ -1,4 +1,4 @@
-"""Figures of what the penalty does to an agent: how values spread, what is tried, how many actions that amounts to."""
+"""What the penalty does to an agent, in figures: spread of values, effective number of actions, clusters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 
 
 def effective_number(weights: np.ndarray) -> np.ndarray:
-    """[...] the exponential of the entropy of `weights` [..., A], which need not sum to one: so many equal ones would
-    have the same entropy; 0 where all are 0."""
+    """[...] the exponential of the entropy of `weights` [..., A], which need not sum to one; 0 where all are 0.
+
+    n equal weights have the effective number n.
+    """
     total = weights.sum(axis=-1, keepdims=True)
     p = weights / np.where(total > 0, total, 1)
     entropy = -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=-1)
@@ -30,14 +32,15 @@ def spread(values: np.ndarray, groups: np.ndarray) -> tuple[float, float]:
 
 
 def advantages(values: np.ndarray) -> np.ndarray:
-    """[A] by how much each action is valued above the mean of all, over states; `values` [B, A]."""
+    """[A] mean over states of each action's value minus the mean over actions; `values` [B, A]."""
     return (values - values.mean(axis=1, keepdims=True)).mean(axis=0)
 
 
 def macro_lead(values: np.ndarray, num_primitives: int) -> float | None:
-    """By how much the best macro is valued above the best primitive, over states; None without macros.
+    """Mean over states of the best macro's value minus the best primitive's; None without macros.
 
-    No macro is really worth more than its first step followed by the best, so a lead above 0 is over-estimation.
+    A macro is never worth more than its first step followed by the best decisions, so a lead above 0 is
+    over-estimation.
     """
     if values.shape[1] == num_primitives:
         return None
@@ -47,8 +50,8 @@ def macro_lead(values: np.ndarray, num_primitives: int) -> float | None:
 def clusters(similarity: np.ndarray) -> np.ndarray | None:
     """[A] the cluster of every action, from the similarity [A, A] alone; None where no pair differs from another.
 
-    Actions come in the order of how similar they are to all others; each joins the cluster to whose members it is most
-    similar on average, or opens a new one if that is below the threshold between "alike" and "not alike".
+    Actions are processed by decreasing total similarity. Each joins the cluster with the highest mean similarity to its
+    members, or opens a new one if that mean is below a threshold that separates similar from dissimilar pairs.
     """
     count = len(similarity)
     pairs = similarity[~np.eye(count, dtype=bool)]
@@ -70,7 +73,7 @@ def clusters(similarity: np.ndarray) -> np.ndarray | None:
 
 
 def _valley(numbers: np.ndarray, rounds: int = 20) -> float:
-    """The middle between the means of those above it and those below it (two means in one dimension)."""
+    """A threshold between two groups of numbers: halfway between their means (two-means in one dimension)."""
     middle = float(numbers.min() + numbers.max()) / 2
     for _ in range(rounds):
         middle = float(numbers[numbers > middle].mean() + numbers[numbers <= middle].mean()) / 2

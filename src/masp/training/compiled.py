@@ -106,8 +106,8 @@ class CompiledLoop:
 
     def per_seed(self, part: Any) -> list[Any]:
         """A part of the state that has the axis of seeds everywhere, as NumPy arrays, one per seed."""
-        shown = jax.tree.map(np.asarray, part)
-        return [jax.tree.map(lambda leaf: leaf[i], shown) for i in range(len(jax.tree.leaves(shown)[0]))]
+        arrays = jax.tree.map(np.asarray, part)
+        return [jax.tree.map(lambda leaf: leaf[i], arrays) for i in range(len(jax.tree.leaves(arrays)[0]))]
 
     def checkpoints(self, state: TrainState) -> list[TrainState]:
         """Everything but the replay's observations, one per seed, each with the counters that all seeds share."""

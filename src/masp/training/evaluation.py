@@ -1,4 +1,4 @@
-"""Playing to see how good the agent is, and whether it gets what it expects; both loops use it."""
+"""Evaluation: returns of a policy, and the values that it predicted for them; both loops use it."""
 
 from __future__ import annotations
 
