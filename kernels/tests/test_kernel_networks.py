@@ -12,7 +12,7 @@ import pytest
 from masp import ops
 from masp.agent.networks import QNetwork
 from masp.ops import kernels as door
-from masp.training import checkpoint
+from masp.training import array_file
 from masp_kernels import library
 
 KINDS = {
@@ -65,10 +65,11 @@ def test_a_policy_opens_on_either_kind_of_machine(monkeypatch, tmp_path, saved, 
     monkeypatch.setenv("MASP_NATIVE", saved)
     params = network.init(jax.random.PRNGKey(0), x, similarity)
     expected = network.apply(params, x, similarity)
-    checkpoint.save(tmp_path / "policy.safetensors", {"policy": params, "mu": params})
+    file = tmp_path / "policy.safetensors"
+    array_file.save(file, array_file.named_arrays({"policy": params, "mu": params}), {"format": "test"})
     monkeypatch.setenv("MASP_NATIVE", loaded)
     template = network.init(jax.random.PRNGKey(1), x, similarity)
-    restored = checkpoint.load(tmp_path / "policy.safetensors", {"policy": template, "mu": template})
+    restored = array_file.fill({"policy": template, "mu": template}, array_file.read(file)[0], file)
     np.testing.assert_allclose(network.apply(restored["policy"], x, similarity), expected, rtol=1e-4, atol=1e-6)
     jax.tree.map(np.testing.assert_array_equal, restored["mu"], restored["policy"])
 

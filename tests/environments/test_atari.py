@@ -91,7 +91,7 @@ def test_lost_lives_end_the_return_but_not_the_episode():
     env = deterministic()
     first, lives = env.reset(seed=0)[0], [5]
     np.testing.assert_array_equal(vector.reset(0)[0], first)
-    actor = Actor(jnp.arange(18)[:, None], jnp.ones(18, jnp.int32), 0.99, n_step=1, stack=1, clip_rewards=True)
+    actor = Actor(jnp.arange(18)[:, None], jnp.ones(18, jnp.int32), 0.99, 1, 1, True, (True,) * 18)
     decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
     state, terminals, rounds = actor.init(jnp.asarray(first[None])), [], 0
     while True:
@@ -241,7 +241,7 @@ def test_macros_of_every_length_play_their_actions():
 
 def test_macros_in_a_vector_play_their_actions():
     vector = make_env("Breakout", ["max_frames=120"], 2)
-    actor = Actor(jnp.asarray(MACROS.table), jnp.asarray(MACROS.lengths), 0.99, n_step=1, stack=1, clip_rewards=False)
+    actor = Actor(jnp.asarray(MACROS.table), jnp.asarray(MACROS.lengths), 0.99, 1, 1, False, (True,) * len(MACROS))
     decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
     observation = vector.reset(2)
     state = actor.init(jnp.asarray(observation))

@@ -92,7 +92,7 @@ def test_a_truncated_episode_has_its_real_final_observation(name):
 
 def play_macros(env, actions, choices, seed):
     """Play decisions `choices` [ticks, N] with the batched execution of macros: its state, primitives and steps."""
-    actor = Actor(jnp.asarray(actions.table), jnp.asarray(actions.lengths), 0.9, 1, 1, clip_rewards=False)
+    actor = Actor(jnp.asarray(actions.table), jnp.asarray(actions.lengths), 0.9, 1, 1, False, (True,) * len(actions))
     decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
     state, primitives_sent, steps = actor.init(jnp.asarray(env.reset(seed))), [], []
     for tick, chosen in enumerate(choices):

@@ -227,9 +227,9 @@ def test_preset_has_the_settings_of_revisiting_rainbow():
     assert (agent.learning_rate, agent.adam_eps, agent.batch_size) == (0.0001, 0.0003125, 32)
     assert (agent.gamma, agent.n_step, agent.steps_per_update) == (0.99, 3, 4)
     assert (agent.replay_steps, agent.min_replay_steps, agent.target_period_steps) == (100_000, 1_000, 1_000)
-    assert (agent.num_atoms, agent.v_min, agent.v_max) == (51, -100.0, 100.0)
-    assert (agent.epsilon_start, agent.epsilon_end, agent.epsilon_decay_steps) == (1.0, 0.01, 250_000)
-    assert (agent.prioritised, agent.double, agent.dueling, agent.noisy) == (True, False, False, False)
+    assert (agent.num_atoms, agent.value_range) == (51, (-100.0, 100.0))
+    assert (agent.epsilon, agent.epsilon_decay_steps) == ((1.0, 0.01), 250_000)
+    assert (agent.priority_exponent, agent.double, agent.dueling, agent.noisy) == (0.5, False, False, False)
     assert (agent.stack, config.frames, config.eval_epsilon) == (1, 10_000_000, 0.001)
 
 

@@ -132,8 +132,7 @@ PAPER_TABLE = {
     "learning_rate": 1e-4,
     "gamma": 0.99,
     "target_period_steps": 1_000,
-    "epsilon_start": 0.2,
-    "epsilon_end": 0.01,
+    "epsilon": [0.2, 0.01],
     "epsilon_decay_steps": 50_000,
     "n_step": 1,
     "noisy": False,
@@ -145,11 +144,9 @@ PAPER_TABLE = {
     # from the paper's table for Atari, for settings that its table for MiniGrid lacks
     "max_gradient_norm": 10.0,
     "num_atoms": 51,
-    "v_min": -10.0,
-    "v_max": 10.0,
+    "value_range": [-10.0, 10.0],
     "priority_exponent": 0.5,
-    "importance_start": 0.4,
-    "importance_end": 1.0,
+    "importance": [0.4, 1.0],
 }
 
 
@@ -199,6 +196,6 @@ def test_macros_are_mined_from_solutions(tmp_path):
     assert any(ACTION_NAMES.index("pickup") in macro or ACTION_NAMES.index("toggle") in macro for macro in macros)
     config = from_preset("minigrid", "DoorKey-8x8")
     info = make_env("DoorKey-8x8").info
-    from_file, _ = resolve_actions(type(config)(env="DoorKey-8x8", variant="macros", macros=str(out)), info)
+    from_file = resolve_actions(type(config)(env="DoorKey-8x8", variant="macros", macros=str(out)), info)
     assert from_file.sequences() == mined.sequences()
     assert from_file.primitive_names == info.actions.primitive_names

@@ -22,7 +22,7 @@ def batched_decisions(choices):
     """
     vector = GymVector(TapeEnv, N)
     actor = Actor(
-        jnp.asarray(ACTIONS.table), jnp.asarray(ACTIONS.lengths), GAMMA, n_step=1, stack=1, clip_rewards=False
+        jnp.asarray(ACTIONS.table), jnp.asarray(ACTIONS.lengths), GAMMA, 1, 1, False, choosable=(True,) * len(ACTIONS)
     )
     decide, advance = jax.jit(actor.decide), jax.jit(actor.advance)
     state = actor.init(jnp.asarray(vector.reset(SEED)))

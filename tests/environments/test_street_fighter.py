@@ -223,8 +223,7 @@ def test_preset_equals_the_papers_table():
         "replay_steps": 500_000,
         "gamma": 0.99,
         "target_period_steps": 5_000,
-        "epsilon_start": 1.0,
-        "epsilon_end": 0.05,
+        "epsilon": (1.0, 0.05),
         "epsilon_decay_steps": 200_000,
         "dueling": True,
         "num_atoms": 51,
@@ -233,11 +232,9 @@ def test_preset_equals_the_papers_table():
         "max_gradient_norm": 10.0,
         "n_step": 3,
         "noisy": True,
-        "v_min": -10.0,
-        "v_max": 10.0,
+        "value_range": (-10.0, 10.0),
         "priority_exponent": 0.5,
-        "importance_start": 0.4,
-        "importance_end": 1.0,
+        "importance": (0.4, 1.0),
     }
     assert {name: PRESETS["paper-sf2"][name] for name in paper} == paper
     assert SWEEPS["paper-sf2"] == {"penalty_weight": (0.3, 0.5), "meta_learning_rate": (0.001, 0.003)}

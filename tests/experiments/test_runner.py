@@ -12,11 +12,11 @@ from tiny_experiment import BASE, PLAIN, RICH, TINY
 from tiny_runs import finish, full_record, half_way, lines, results, wait_for
 
 import masp
+from masp import ops
 from masp.experiments import claims
 from masp.experiments.estimate import START_SECONDS, summary
 from masp.experiments.materials import chosen_settings, prepare
 from masp.experiments.plan import plan
-from masp.experiments.record import kernels
 from masp.experiments.store import FORMAT, Store
 from masp.experiments.trial import MacroSet, Sweep, trial_id
 from masp.macros.actions import ActionSet
@@ -146,7 +146,7 @@ def similarity_of(store_path, record):
 def _check_provenance(record):
     assert record["format"] == FORMAT == 2
     assert record["version"] == record["versions"]["masp"] == masp.__version__
-    assert record["kernels"] == kernels()
+    assert record["kernels"] == ops.kernels_used()
 
 
 def _check_transfer(store_path, records, cells):

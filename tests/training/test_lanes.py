@@ -18,7 +18,7 @@ from masp.environments.base import EnvInfo
 from masp.errors import UserError
 from masp.training.compiled import CompiledLoop
 from masp.training.lanes import lane_actions, shared_config
-from masp.training.train import train, train_lanes
+from masp.training.train import train, train_runs
 
 
 def test_lanes_equal_runs_alone(tiny_config, tmp_path):
@@ -33,7 +33,7 @@ def test_lanes_equal_runs_alone(tiny_config, tmp_path):
         {"penalty_weight": 0.3, "meta_learning_rate": 0.0, "similarity_start": "overlap", "seed": 2},
     ]
     lanes = [replace(config, **changes, out=str(tmp_path / f"lane-{i}")) for i, changes in enumerate(settings)]
-    train_lanes(lanes)
+    train_runs(lanes)
     for i, lane in enumerate(lanes):
         alone = masp.load_run(train(replace(lane, out=str(tmp_path / f"alone-{i}"))).run_dir)
         beside = masp.load_run(lane.out)
@@ -96,7 +96,7 @@ def test_lanes_are_judged_by_their_own_groups(tiny_config, tmp_path):
         replace(tiny_config, frames=120, **changes, seed=seed, out=str(tmp_path / str(seed)))
         for seed, changes in enumerate(settings)
     ]
-    summaries = [result.summary for result in train_lanes(lanes)]
+    summaries = [result.summary for result in train_runs(lanes)]
     assert [summary["similarity_auc"] is not None for summary in summaries] == [False, True, False]
 
 

@@ -49,7 +49,17 @@ def run_both(config: TrainConfig, ticks: int) -> tuple[Any, Any]:
     one, other = compiled.init(configs, [ACTIONS]), host.init(configs, [ACTIONS])
     for learn in (False, True):
         one, other = compiled.run(one, ticks, learn), host.run(other, ticks, learn)
-    return jax.tree.map(lambda leaf: np.asarray(leaf), compiled.checkpoints(one)[0].agent), other.agent
+    return with_observations(compiled, one)[0], other.agent
+
+
+def with_observations(loop: CompiledLoop, state: Any) -> list[Any]:
+    """The agents of all seeds as checkpoints hold them, with the observations that the replay log holds."""
+    agents = [checkpoint.agent for checkpoint in loop.checkpoints(state)]
+    rings = np.asarray(state.agent.memory.observations)
+    return [
+        agent._replace(memory=agent.memory._replace(observations=ring))
+        for agent, ring in zip(agents, rings, strict=True)
+    ]
 
 
 def test_same_transitions_and_same_learning(tiny_config):
@@ -77,12 +87,13 @@ def test_seeds_together_equal_seeds_alone(tiny_config):
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     loop = CompiledLoop(Agent(tiny_config, env.info, ACTIONS), env)
     configs = [replace(tiny_config, seed=seed) for seed in (3, 5)]
-    together = loop.checkpoints(loop.run(loop.init(configs, [ACTIONS] * 2), 20, False))
+    together = with_observations(loop, loop.run(loop.init(configs, [ACTIONS] * 2), 20, False))
     for seed, joint in zip((3, 5), together, strict=True):
-        alone = loop.checkpoints(loop.run(loop.init([replace(tiny_config, seed=seed)], [ACTIONS]), 20, False))[0]
-        np.testing.assert_array_equal(joint.agent.memory.action, alone.agent.memory.action)
-        np.testing.assert_array_equal(joint.agent.memory.observations, alone.agent.memory.observations)
-    assert not np.array_equal(together[0].agent.memory.observations, together[1].agent.memory.observations)
+        state = loop.run(loop.init([replace(tiny_config, seed=seed)], [ACTIONS]), 20, False)
+        alone = with_observations(loop, state)[0]
+        np.testing.assert_array_equal(joint.memory.action, alone.memory.action)
+        np.testing.assert_array_equal(joint.memory.observations, alone.memory.observations)
+    assert not np.array_equal(together[0].memory.observations, together[1].memory.observations)
 
 
 def test_windows_never_cross_episodes_and_discount_counts_steps(tiny_config):

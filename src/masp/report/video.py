@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from masp.environments.base import ObservationKind
-from masp.environments.gym_vector import GymVector
+from masp.environments.gymnasium_vector import GymVector
 from masp.environments.registry import is_jax, make_env
 from masp.errors import UserError
 from masp.training.playing import PlayerEnv, Tick, make_player_env, play

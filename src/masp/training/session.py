@@ -74,11 +74,9 @@ class Session:
         with StopRequest() as self._stop:
             self._begin()
             self._warm_up()
-            while self._frames() < self._config.frames and len(self._wants_stop) < len(self._runs):
-                before = self._frames()
-                target = min(_next_multiple(before, self._config.log_every_frames), self._config.frames)
-                self._advance(target, learn=True)
-                self._write_rows(evaluate=self._evaluation_due(before))
+            while self._row_at < self._config.frames and len(self._wants_stop) < len(self._runs):
+                self._advance(min(_next_multiple(self._row_at, self._config.log_every_frames), self._config.frames))
+                self._write_rows(evaluate=self._evaluation_due())
             return self._finish()
 
     def _begin(self) -> None:
@@ -88,7 +86,7 @@ class Session:
         if restored is None:
             for run in self._runs:
                 run.checkpoints.remove_after(-1)  # of runs that cannot go on together
-        abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
+        abouts = restored or [{"seconds": 0.0, "best": None, "row_at": 0} for _ in self._runs]
         reports = self._loop.reports(self._state)
         for run, about, report in zip(self._runs, abouts, reports, strict=True):
             self._logs.append(ReplayLog(run.checkpoints.folder, self._agent.replay_ticks, about.get("replay", ())))
@@ -96,6 +94,7 @@ class Session:
             about.setdefault("row_usage", (0 * report.usage).tolist())
         self._row_usage = [np.array(about["row_usage"]) for about in abouts]
         self._best = [about["best"] for about in abouts]
+        self._row_at = int(abouts[0]["row_at"])  # frames at the last row, or when learning began
         self._next_logged_tick = int(self._state.agent.tick) + 1 if restored else 0
         self._seconds_before = float(abouts[0]["seconds"])
         self._started = self._saved = time.perf_counter()
@@ -137,8 +136,9 @@ class Session:
         self._advance(self._config.agent.min_replay_steps * self._agent.info.frames_per_step, learn=False)
         while self._loop.replay_is_empty(self._state):
             self._state = self._loop.run(self._state, 1, False)
-        if int(self._state.agent.learner.updates) == 0:
-            self._require_frames_beyond(self._frames())
+        if self._row_at == 0:
+            self._row_at = self._frames()
+            self._require_frames_beyond(self._row_at)
 
     def _require_frames_beyond(self, warm_up: int) -> None:
         if self._config.frames <= warm_up:
@@ -147,7 +147,7 @@ class Session:
                 f"{warm_up + 1:,}; give --frames more than that, or lower --min-replay-steps"
             )
 
-    def _advance(self, frames: int, learn: bool) -> None:
+    def _advance(self, frames: int, learn: bool = True) -> None:
         """Play (and learn) until every seed has played so many frames."""
         per_tick = self._config.num_envs * self._agent.info.frames_per_step
         while (missing := frames - self._frames()) > 0:
@@ -175,9 +175,9 @@ class Session:
         """Seconds of training, those before the run was resumed included."""
         return self._seconds_before + time.perf_counter() - self._started
 
-    def _evaluation_due(self, before: int) -> bool:
+    def _evaluation_due(self) -> bool:
         period, now = self._config.eval_every_frames, self._frames()
-        return now >= self._config.frames or (bool(period) and before // period != now // period)
+        return now >= self._config.frames or (bool(period) and self._row_at // period != now // period)
 
     def _write_rows(self, evaluate: bool) -> None:
         """One row of the metrics per run."""
@@ -198,6 +198,7 @@ class Session:
                 self._write_policy(i, report, row)
             self._call_row(i, row, evaluate)
         self._row_usage = [report.usage for report in reports]
+        self._row_at = self._frames()
         self._state = self._loop.reset_tally(self._state)
 
     def _penalty_row(self, i: int, report: Report, values: np.ndarray) -> dict[str, Any]:
@@ -277,6 +278,7 @@ class Session:
                 **about_policy(self._configs[i], self._agent.info, self._actions[i], int(frames[i])),
                 "row_frames": self._metrics[i].last_frames,
                 "row_usage": self._row_usage[i].tolist(),
+                "row_at": self._row_at,
                 "seconds": self._seconds(),
                 "best": self._best[i],
             }

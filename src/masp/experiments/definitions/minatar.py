@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 
-from masp.environments.minatar_family import NAMES
+from masp.environments.registry import MINATAR_IDS
 from masp.experiments.controls import COMPARED
 from masp.experiments.definitions.games import K, Setting, comparison, noisy_macros, number_of_macros, transfer
 from masp.experiments.experiment import Cell, Experiment, Scale, options, with_intra_option
 from masp.presets import SWEEPS
 
-TITLES = {name.removeprefix("minatar-").replace("_", " ").title(): name for name in NAMES}
+TITLES = {name.removeprefix("minatar-").replace("_", " ").title(): name for name in MINATAR_IDS}
 """`Space Invaders` to `minatar-space_invaders`."""
 ALL, PAIR, ONE = tuple(TITLES), ("Breakout", "Space Invaders"), ("Breakout",)
 """The paper finds Breakout and Space Invaders similar."""
