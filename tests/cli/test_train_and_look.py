@@ -141,10 +141,10 @@ def test_bad_input_gets_one_line(arguments, says, tmp_path, capfd):
 
 
 def test_a_used_directory_is_left_alone(run_dir, capfd):
-    before = {p.name: p.read_bytes() for p in run_dir.iterdir()}
+    before = {p: p.read_bytes() for p in run_dir.rglob("*") if p.is_file()}
     assert main(["train", "planted-grid", *SMALL, "--out", str(run_dir)]) == 2
     assert "holds a finished run" in capfd.readouterr().err
-    assert {p.name: p.read_bytes() for p in run_dir.iterdir()} == before
+    assert {p: p.read_bytes() for p in run_dir.rglob("*") if p.is_file()} == before
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

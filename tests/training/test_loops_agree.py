@@ -22,12 +22,13 @@ ACTIONS = ActionSet(4, [(0, 0), (1, 1, 1), (2, 1, 0, 3), (3,)])
 class JaxOnHost:
     """A JAX environment driven from Python with the keys that the compiled loop would use."""
 
-    def __init__(self, env: PlantedGrid, num_envs: int):
-        self.info, self.num_envs, self._env = env.info, num_envs, env
+    def __init__(self, env: PlantedGrid, num_envs: int, seed: int):
+        self.info, self.num_envs, self._env, self._seed = env.info, num_envs, env, seed
         self._step = jax.jit(lambda envs, actions, resetting, key: step_or_reset(env, envs, actions, resetting, key))
 
     def reset(self, seed: int) -> np.ndarray:
-        self._key = Keys.of(jax.random.PRNGKey(seed)).environment
+        del seed  # host environments get a derived one; the compiled loop uses the seed of the run
+        self._key = Keys.of(jax.random.PRNGKey(self._seed)).environment
         resets = jax.random.split(jax.random.fold_in(self._key, 0), self.num_envs)
         self._envs, observation = jax.vmap(self._env.reset)(resets)
         self._resetting, self._tick = jnp.zeros(self.num_envs, bool), 0
@@ -44,7 +45,8 @@ class JaxOnHost:
 def run_both(config: TrainConfig, ticks: int) -> tuple[Any, Any]:
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     agent = Agent(config, env.info, ACTIONS)
-    compiled, host = CompiledLoop(agent, env), HostLoop(agent, JaxOnHost(env, config.num_envs), None)  # type: ignore[arg-type]
+    on_host: Any = JaxOnHost(env, config.num_envs, seed=7)
+    compiled, host = CompiledLoop(agent, env), HostLoop(agent, on_host, None)  # type: ignore[arg-type]
     configs = [replace(config, seed=7)]
     one, other = compiled.init(configs, [ACTIONS]), host.init(configs, [ACTIONS])
     for learn in (False, True):
