@@ -72,6 +72,9 @@ class AgentConfig:
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
     """Intra-option learning: steps inside macros also teach all actions that would have played the same (paper: no)."""
+    torso: str = ""
+    """Network from observations [B, ...] to features [B, F], as module:Class of a Flax module; its fields may follow as
+    a JSON object. Empty: one that fits the kind of observation."""
     macros_for: Literal["acting", "exploring"] = "acting"
     """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose macros, greedy
     decisions and targets choose among primitives, and epsilon is the share of random *steps*."""
