@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from masp.similarity.matrix import similarity_penalty as similarity_penalty
     from masp.training.api import train as train
     from masp.training.callbacks import Callback as Callback
+    from masp.training.early_stopping import EarlyStopping as EarlyStopping
     from masp.training.run import Run as Run
     from masp.training.run import load_run as load_run
+    from masp.training.tracking import MLflow as MLflow
+    from masp.training.tracking import TensorBoard as TensorBoard
+    from masp.training.tracking import WandB as WandB
     from masp.training.trained import TrainedAgent as TrainedAgent
     from masp.training.trained import load_agent as load_agent
 
@@ -33,12 +37,26 @@ _HOME = {
     "load_run": "masp.training.run",
     "train": "masp.training.api",
     "Callback": "masp.training.callbacks",
+    "EarlyStopping": "masp.training.early_stopping",
+    "MLflow": "masp.training.tracking",
+    "TensorBoard": "masp.training.tracking",
+    "WandB": "masp.training.tracking",
     "Run": "masp.training.run",
     "TrainedAgent": "masp.training.trained",
     "load_agent": "masp.training.trained",
 }
-__all__ = ["ActionSet", "Callback", "Macro", "MacroActionEnv", "Run", "TrainConfig", "TrainedAgent", "UserError"]
-__all__ += ["load_agent", "load_run", "mine_macros", "similarity_penalty", "train"]
+__all__ = ["ActionSet", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "Run", "TensorBoard"]
+__all__ += [
+    "TrainConfig",
+    "TrainedAgent",
+    "UserError",
+    "WandB",
+    "load_agent",
+    "load_run",
+    "mine_macros",
+    "similarity_penalty",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", action="store_true", help="switch off what the presets add to the paper's algorithm")
     parser.add_argument("--bundle", metavar="FILE", help="macros and similarity of another run, to start from")
     parser.add_argument("--frozen", action="store_true", help="keep the similarity as it starts (meta-learning rate 0)")
+    parser.add_argument(
+        "--track",
+        action="append",
+        default=[],
+        choices=("tensorboard", "wandb", "mlflow"),
+        help="also log the metrics with this tracker; can be given several times",
+    )
     add_config_flags(parser, skip=("env",))
 
 
@@ -44,10 +51,12 @@ def run(args: argparse.Namespace) -> int:
     config = with_flags(replace(from_preset(args.preset, args.env), **_shorthand(args)), args)
     from masp.environments.registry import family_of
     from masp.ops import tune_this_process
+    from masp.training.tracking import TRACKERS
     from masp.training.train import train
 
+    trackers = [TRACKERS[name]() for name in args.track]
     tune_this_process(family_of(config.env).preset)
-    result = train(config, args.resume, [TrainProgress(f"{config.env} {config.variant}")])
+    result = train(config, args.resume, [TrainProgress(f"{config.env} {config.variant}"), *trackers])
     shown = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
     figures = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3f}" for name, value in shown.items())
     print(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {figures}")
