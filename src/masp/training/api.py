@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -10,19 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from masp.agent.torso import torso_text
-from masp.config import TrainConfig, field_sections, replace
+from masp.config import TrainConfig, replace
 from masp.environments import own
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.presets import from_preset
 from masp.training.callbacks import Callback
+from masp.training.config_file import read_config
 from masp.training.run import Run, load_run
 from masp.training.train import default_out, train_runs
 
 
 def train(
-    env: str | TrainConfig | own.EnvSource,
+    env: str | TrainConfig | own.EnvSource | None = None,
     *,
+    config: str | Path | TrainConfig | None = None,
     preset: str = "auto",
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -32,7 +33,8 @@ def train(
 
     Args:
       env: an id, a `module:id`, a function that makes a Gymnasium environment, a JAX environment (`JaxEnv`), or a
-        whole configuration.
+        whole configuration. None: the environment of `config`.
+      config: a configuration, or a file of settings: the config.json of a run, or TOML.
       preset: the table of settings to start from; `auto`: the one that fits the environment. A configuration has no
         preset.
       resume: whether to continue the run in `out`.
@@ -41,30 +43,39 @@ def train(
         `macros` is a file or an `ActionSet`, `env_options` a mapping or `name=value` texts, `torso` a Flax module or
         `module:Class`.
     """
-    config = make_config(env, preset, settings)
-    result = train_runs([replace(config, out=config.out or default_out(config))], resume, callbacks)[0]
+    made = make_config(env, config, preset, settings)
+    result = train_runs([replace(made, out=made.out or default_out(made))], resume, callbacks)[0]
     return load_run(result.run_dir)
 
 
-def make_config(env: str | TrainConfig | own.EnvSource, preset: str, settings: Mapping[str, Any]) -> TrainConfig:
+def make_config(
+    env: str | TrainConfig | own.EnvSource | None,
+    config: str | Path | TrainConfig | None,
+    preset: str,
+    settings: Mapping[str, Any],
+) -> TrainConfig:
     """The configuration that the arguments of `train` describe."""
-    require_settings(settings)
+    base = _base_config(env, config, preset)
+    base = replace(base, **{name: _plain(name, value) for name, value in settings.items() if name != "macros"})
+    return replace(base, macros=_macro_file(settings["macros"], base)) if "macros" in settings else base
+
+
+def _base_config(
+    env: str | TrainConfig | own.EnvSource | None, config: str | Path | TrainConfig | None, preset: str
+) -> TrainConfig:
+    """The configuration without the settings by keyword."""
     if isinstance(env, TrainConfig):
-        config = env
-    else:
-        config = from_preset(preset, env if isinstance(env, str) else own.id_of(env))
-    config = replace(config, **{name: _plain(name, value) for name, value in settings.items() if name != "macros"})
-    return replace(config, macros=_macro_file(settings["macros"], config)) if "macros" in settings else config
-
-
-def require_settings(names: Mapping[str, Any], where: str = "") -> None:
-    """Raise `UserError` with the most similar setting unless all names are settings."""
-    valid = field_sections()
-    for name in names:
-        if name not in valid:
-            matches = difflib.get_close_matches(name, valid, 1)
-            hint = f"did you mean {matches[0]}?" if matches else "`masp train --help` lists all"
-            raise UserError(f"{where and where + ': '}there is no setting {name!r}; {hint}")
+        if config is not None:
+            raise UserError("masp.train takes a configuration as its first argument or as config, not both")
+        return env
+    env_id = env if env is None or isinstance(env, str) else own.id_of(env)
+    if isinstance(config, TrainConfig):
+        return config if env_id is None else replace(config, env=env_id)
+    if config is not None:
+        return read_config(config, env_id, preset)
+    if env_id is None:
+        raise UserError("masp.train needs an environment: masp.train(env), or masp.train(config=FILE)")
+    return from_preset(preset, env_id)
 
 
 def _plain(name: str, value: Any) -> Any:
