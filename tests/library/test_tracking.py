@@ -24,7 +24,7 @@ def test_tags_are_grouped():
         "return": "episodes/return",
         "similarity_mean": "similarity/mean",
         "frames_per_second": "time/frames_per_second",
-        "loss": "learning/loss",
+        "td_loss": "learning/td_loss",
     }
     assert {column: tag_of(column) for column in columns} == columns
     row = {"frames": 9, "return": None, "success": 1, "decisions": [1, 2], "eval_return": 0.5}
