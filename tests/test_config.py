@@ -163,7 +163,7 @@ def test_every_field_survives_json(name):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"env": "x", "gama": 1}, "run.json: there is no setting 'gama'"),
+        ({"env": "x", "gama": 1}, "run.json: there is no setting 'gama'; did you mean gamma?"),
         ({"seed": 1}, "run.json: 'env' is missing"),
         ({"env": "x", "seed": "1"}, "run.json: seed cannot be '1'"),
         ({"env": "x", "seed": 1.5}, "run.json: seed cannot be 1.5"),

@@ -6,7 +6,19 @@ from pathlib import Path
 import masp
 
 ROOT = Path(masp.__file__).parent
-ORDER = ["errors", "config", "ops", "macros", "environments", "presets", "similarity", "agent", "training", "report"]
+ORDER = [
+    "errors",
+    "importing",
+    "config",
+    "ops",
+    "macros",
+    "environments",
+    "presets",
+    "similarity",
+    "agent",
+    "training",
+    "report",
+]
 ORDER += ["experiments", "bench", "cli"]
 
 

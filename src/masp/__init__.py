@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from masp.macros.mining import mine_macros as mine_macros
     from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
     from masp.similarity.matrix import similarity_penalty as similarity_penalty
+    from masp.training.api import train as train
+    from masp.training.callbacks import Callback as Callback
+    from masp.training.early_stopping import EarlyStopping as EarlyStopping
+    from masp.training.run import Run as Run
     from masp.training.run import load_run as load_run
-    from masp.training.train import train as train
+    from masp.training.tracking import MLflow as MLflow
+    from masp.training.tracking import TensorBoard as TensorBoard
+    from masp.training.tracking import WandB as WandB
+    from masp.training.trained import TrainedAgent as TrainedAgent
+    from masp.training.trained import load_agent as load_agent
 
 __version__ = "0.1.0"
 
@@ -27,10 +35,28 @@ _HOME = {
     "mine_macros": "masp.macros.mining",
     "similarity_penalty": "masp.similarity.matrix",
     "load_run": "masp.training.run",
-    "train": "masp.training.train",
+    "train": "masp.training.api",
+    "Callback": "masp.training.callbacks",
+    "EarlyStopping": "masp.training.early_stopping",
+    "MLflow": "masp.training.tracking",
+    "TensorBoard": "masp.training.tracking",
+    "WandB": "masp.training.tracking",
+    "Run": "masp.training.run",
+    "TrainedAgent": "masp.training.trained",
+    "load_agent": "masp.training.trained",
 }
-__all__ = ["ActionSet", "Macro", "MacroActionEnv", "TrainConfig", "UserError", "load_run", "mine_macros"]
-__all__ += ["similarity_penalty", "train"]
+__all__ = ["ActionSet", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "Run", "TensorBoard"]
+__all__ += [
+    "TrainConfig",
+    "TrainedAgent",
+    "UserError",
+    "WandB",
+    "load_agent",
+    "load_run",
+    "mine_macros",
+    "similarity_penalty",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -38,3 +64,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'masp' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -7,6 +7,7 @@ Values are checked where they are made.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import types
 import typing
@@ -72,6 +73,9 @@ class AgentConfig:
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
     """Intra-option learning: steps inside macros also teach all actions that would have played the same (paper: no)."""
+    torso: str = ""
+    """Network from observations [B, ...] to features [B, F], as module:Class of a Flax module; its fields may follow as
+    a JSON object. Empty: one that fits the kind of observation."""
     macros_for: Literal["acting", "exploring"] = "acting"
     """`acting`: macros are actions like all others (paper); `exploring`: only random decisions choose macros, greedy
     decisions and targets choose among primitives, and epsilon is the share of random *steps*."""
@@ -222,7 +226,7 @@ def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
     section_of = field_sections()
     for name, value in changes.items():
         if name not in section_of:
-            raise UserError(f"there is no setting {name!r}")
+            raise UserError(unknown_setting(name))
         sections[section_of[name]][name] = value
     top = sections.pop("")
     for section, values in sections.items():
@@ -250,15 +254,26 @@ def to_flat(config: TrainConfig) -> dict[str, Any]:
 
 def from_flat(values: dict[str, Any], where: str = "configuration") -> TrainConfig:
     """The inverse of `to_flat`; types are checked, since the values may come from a file."""
-    kinds = field_types()
-    changes: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in kinds:
-            raise UserError(f"{where}: there is no setting {name!r}")
-        changes[name] = _coerced(name, value, kinds[name], where)
+    changes = typed_settings(values, where)
     if "env" not in changes:
         raise UserError(f"{where}: 'env' is missing")
     return replace(TrainConfig(env=changes.pop("env")), **changes)
+
+
+def typed_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """JSON values of fields by name, as the types of the fields; raises `UserError` that names file and field."""
+    kinds = field_types()
+    for name in values:
+        if name not in kinds:
+            raise UserError(f"{where}: {unknown_setting(name)}")
+    return {name: _coerced(name, value, kinds[name], where) for name, value in values.items()}
+
+
+def unknown_setting(name: str) -> str:
+    """The message for a name that no field has, with the most similar one."""
+    matches = difflib.get_close_matches(name, field_sections(), 1)
+    hint = f"did you mean {matches[0]}?" if matches else "`masp train --help` lists all"
+    return f"there is no setting {name!r}; {hint}"
 
 
 def field_types() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from masp.agent.acting import Actor, ActorState, Episodes
 from masp.agent.learner import Hyper, Learner, LearnerState, Metrics
 from masp.agent.networks import QNetwork, draw_noise
 from masp.agent.replay import Batch, ReplayState
+from masp.agent.torso import make_torso
 from masp.config import TrainConfig
 from masp.environments.base import EnvInfo, Step
 from masp.errors import UserError
@@ -116,6 +117,7 @@ class Agent:
             dueling=c.agent.dueling,
             noisy=c.agent.noisy,
             embedding=c.similarity.embedding,
+            torso=make_torso(c.agent.torso),
         )
         return Learner(network, c, self.choosable)
 

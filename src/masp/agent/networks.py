@@ -14,6 +14,7 @@ from masp import ops
 from masp.environments.base import ObservationKind
 from masp.environments.minigrid_cells import NUM_PLANES, packed_cells
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
+from masp.errors import UserError
 
 Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
@@ -99,7 +100,7 @@ class QNetwork(nn.Module):
     @nn.compact
     def __call__(self, observation: Array, similarity: Array) -> Array:
         """[B, A, atoms] logits (C51) or values (one atom); `similarity` [A, A] is context and receives no gradient."""
-        x = (self.torso or self._default_torso())(observation)
+        x = self._default_torso()(observation) if self.torso is None else self._features(self.torso, observation)
         if self.embedding:
             flat = jax.lax.stop_gradient(similarity).reshape(-1)
             # Small at the start: entries that all change together must not swamp the state features.
@@ -111,6 +112,18 @@ class QNetwork(nn.Module):
             return advantage
         value = self._head(x, 1, "value")
         return value + advantage - jnp.mean(advantage, axis=1, keepdims=True)
+
+    def _features(self, torso: nn.Module, observation: Array) -> Array:
+        """[B, F] the output of a user's torso."""
+        x = torso(observation)
+        shape = getattr(x, "shape", None)
+        if shape is None or len(shape) != 2 or shape[0] != observation.shape[0]:
+            batch, output = observation.shape[0], type(x).__name__ if shape is None else f"shape {list(shape)}"
+            raise UserError(
+                f"torso {type(torso).__name__}: expected features of shape [B, F] with B = {batch} for observations of "
+                f"shape {list(observation.shape)}, got {output}"
+            )
+        return x.astype(jnp.result_type(float))
 
     def _default_torso(self) -> nn.Module:
         if self.observation_kind == "image":

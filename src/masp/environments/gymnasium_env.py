@@ -5,15 +5,10 @@ Options are checked before an environment is made. Images are converted to the b
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import os
-import sys
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -24,6 +19,7 @@ from gymnasium.envs.registration import EnvSpec, load_env_creator
 from masp.environments.base import BOX2D, SMALLEST_IMAGE, HostEnv, Option, require_valid_options
 from masp.environments.gymnasium_vector import GymVector
 from masp.errors import UserError
+from masp.importing import import_user_module, one_line
 from masp.macros.wrapper import env_name
 
 OWN_MODULES = ("gymnasium.envs.classic_control", "gymnasium.envs.toy_text", "gymnasium.envs.box2d")
@@ -69,13 +65,13 @@ def find_spec(env_id: str) -> EnvSpec:
     """Gymnasium's spec of `env_id`; `module:Name-v0` imports the module first."""
     module, colon, name = env_id.rpartition(":")
     if colon:
-        _import_user_module(module, env_id)
+        import_user_module(module, env_id)
     if name in gymnasium.registry:
         return gymnasium.registry[name]
     if not colon:
         raise UnknownIdError(name)
     ids = [other for other, spec in gymnasium.registry.items() if module_of(spec).startswith(module)]
-    hint = f"it has {', '.join(ids)}" if ids else "it must call gymnasium.register"
+    hint = f"it has {', '.join(ids)}" if ids else f"it must call gymnasium.register, or define {name}"
     raise UserError(f"{env_id}: the module {module} registers no {name}; {hint}")
 
 
@@ -83,29 +79,6 @@ def module_of(spec: EnvSpec) -> str:
     """The module that defines an environment."""
     entry = spec.entry_point
     return entry.partition(":")[0] if isinstance(entry, str) else getattr(entry, "__module__", "")
-
-
-def _import_user_module(module: str, env_id: str) -> None:
-    """Import a module, also from the current directory, which a console script does not search."""
-    directory = os.getcwd()
-    if directory not in sys.path and "" not in sys.path:
-        sys.path.append(directory)  # last, so that no file there shadows an installed package
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise UserError(f"{env_id}: the module before the colon cannot be imported: {error}") from None
-    except Exception as error:
-        raise UserError(f"{env_id}: the module before the colon cannot be imported: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    """An exception of third-party code on one line, with the place where it was raised."""
-    message = " ".join(str(error).split())
-    summary = f"{type(error).__name__}{message and ': ' + message}"
-    if isinstance(error, SyntaxError):  # its message has the place
-        return summary
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{summary} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def _constructor_options(spec: EnvSpec) -> Sequence[str] | None:
@@ -118,7 +91,7 @@ def _constructor_options(spec: EnvSpec) -> Sequence[str] | None:
     except (ModuleNotFoundError, gymnasium.error.Error) as error:
         raise UserError(f"{spec.id} cannot be imported: {error}") from None
     except Exception as error:
-        raise UserError(f"{spec.id} cannot be imported: {_one_line(error)}") from error
+        raise UserError(f"{spec.id} cannot be imported: {one_line(error)}") from error
     names = ["max_episode_steps"]
     constructors = [base.__init__ for base in creator.__mro__] if inspect.isclass(creator) else [creator]
     for constructor in constructors:
@@ -139,7 +112,7 @@ def _make_single(spec: EnvSpec, options: dict[str, Any]) -> gymnasium.Env:
         raise UserError(f"{spec.id} cannot be made: {error}") from None
     except Exception as error:
         arguments = "".join(f" {name}={value}" for name, value in options.items())
-        raise UserError(f"{spec.id} cannot be made{arguments and ' with' + arguments}: {_one_line(error)}") from error
+        raise UserError(f"{spec.id} cannot be made{arguments and ' with' + arguments}: {one_line(error)}") from error
 
 
 class ByteImages(gymnasium.ObservationWrapper):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from masp.environments import own
 from masp.environments.atari_scores import game_of, known_games
 from masp.environments.base import BOX2D, ENVPOOL, OPENCV, Family, HostEnv, JaxEnv, Option
 from masp.errors import UserError
@@ -110,6 +111,30 @@ FAMILIES: tuple[Family, ...] = (
     GYMNASIUM,  # contains every id, so it is the last
 )
 
+OWN = Family(
+    name="own",
+    contains=own.contains,
+    module="own",
+    examples=("your_module:make_env",),
+    preset="gymnasium",
+)
+"""Environments that a user registers in this process or keeps as functions in a module; `masp envs` does not list it.
+"""
+
+
+def register(env_id: str, env: own.EnvSource) -> None:
+    """Make an environment of one's own available as `env_id` in this process.
+
+    Args:
+      env_id: any name that is not yet an id of masp.
+      env: a function or class that makes one Gymnasium environment or a JAX environment, or a JAX environment. Options
+        of the environment become keyword arguments of the function.
+    """
+    family = next(family for family in FAMILIES if family.contains(env_id))
+    if family is not GYMNASIUM:
+        raise UserError(f"{env_id} is already an environment of the family {family.name}; choose another id")
+    own.register(env_id, env)
+
 
 def make_env(env_id: str, options: Sequence[str] = (), num_envs: int = 1) -> JaxEnv | HostEnv:
     """The environment with the id `env_id`.
@@ -136,7 +161,7 @@ def stated_options(env_id: str, options: Sequence[str]) -> tuple[str, ...]:
 
 def family_of(env_id: str) -> Family:
     """The first family that contains the id."""
-    return next(family for family in FAMILIES if family.contains(env_id))
+    return next(family for family in (OWN, *FAMILIES) if family.contains(env_id))
 
 
 def is_jax(env: JaxEnv | HostEnv) -> TypeIs[JaxEnv]:

@@ -1,4 +1,4 @@
-"""The config.json of a run directory: its form, and the translation of files that are older than the form.
+"""Files of settings: the config.json of a run directory, also of older versions, and TOML that users write.
 
 Files of version 2 say their format and version, and which masp and which kernels made the run: kernels change rounding,
 and so results. Older files hold the settings alone, some of which are named differently now or do not exist any more.
@@ -6,13 +6,18 @@ and so results. Older files hold the settings alone, some of which are named dif
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import masp
 from masp import ops
-from masp.config import TrainConfig, from_flat, to_flat
+from masp.config import TrainConfig, from_flat, replace, to_flat, typed_settings
 from masp.errors import UserError
+from masp.macros.actions import ActionSet
+from masp.presets import from_preset
 
 FORMAT, VERSION = "masp-config", 2
 
@@ -81,3 +86,58 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
     if full_weight := old.pop("full_weight_actions", 0):
         old["penalty_weight"] *= min(1.0, full_weight / count_actions())
     return old
+
+
+def read_config(path: str | Path, env: str | None = None, preset: str = "auto") -> TrainConfig:
+    """The configuration in a config.json of a run or in a TOML file.
+
+    A TOML file names some settings, at the top level or in the tables `agent` and `similarity`; the others come from
+    the preset. It may also name the preset.
+
+    Args:
+      env: the environment in place of the file's; None: the file's.
+      preset: the preset in place of the one that a TOML file names; `auto`: the file's, else that of the environment.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file")
+    if path.suffix == ".toml":
+        return _from_toml(path, env, preset)
+    if path.suffix != ".json":
+        raise UserError(f"{path}: expected the config.json of a run, or a TOML file (.toml)")
+    try:
+        values = json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path}: broken JSON: {error}") from None
+    config = _naming(
+        path, lambda: from_file(values, str(path), lambda: len(ActionSet.load(path.parent / "actions.json")))
+    )
+    return config if env is None else replace(config, env=env)
+
+
+def _from_toml(path: Path, env: str | None, preset: str) -> TrainConfig:
+    try:
+        values = tomllib.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path}: broken TOML: {error}") from None
+    for section in ("agent", "similarity"):
+        table = values.pop(section, {})
+        if not isinstance(table, dict):
+            raise UserError(f"{path}: {section} must be a table, got {table!r}")
+        values |= table
+    named_preset = values.pop("preset", "auto")
+    settings = typed_settings(values, str(path))
+    env = env or settings.get("env")
+    if not env:
+        raise UserError(f"{path}: 'env' is missing")
+    return _naming(
+        path, lambda: replace(from_preset(named_preset if preset == "auto" else preset, env), **settings | {"env": env})
+    )
+
+
+def _naming(path: Path, make: Callable[[], TrainConfig]) -> TrainConfig:
+    """`make()`; a `UserError` in it names the file."""
+    try:
+        return make()
+    except UserError as error:
+        raise error if str(error).startswith(str(path)) else UserError(f"{path}: {error}") from None

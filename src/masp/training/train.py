@@ -51,7 +51,12 @@ def train_runs(
 
 def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
     """The configuration of one seed, with its own directory."""
-    out = config.out or f"runs/{config.env}-{config.variant}"
-    if several or not config.out:
-        out = f"{out}-{seed}" if not config.out else f"{out}/seed-{seed}"
-    return replace(config, seed=seed, out=out)
+    config = replace(config, seed=seed)
+    if not config.out:
+        return replace(config, out=default_out(config))
+    return replace(config, out=f"{config.out}/seed-{seed}") if several else config
+
+
+def default_out(config: TrainConfig) -> str:
+    """The run directory of a configuration that names none."""
+    return f"runs/{config.env}-{config.variant}-{config.seed}"

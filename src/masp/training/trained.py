@@ -13,7 +13,8 @@ from jax import Array
 
 from masp import ops
 from masp.agent.agent import Agent
-from masp.config import from_flat
+from masp.agent.torso import torso_text
+from masp.config import from_flat, replace
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.training import array_file
@@ -114,7 +115,9 @@ class TrainedAgent:
         return self._agent.learner.values(params, ops.frames_to_channels(frames), similarity, None)
 
 
-def load_agent(path: str | Path, which: Which = "last", epsilon: float | None = None, seed: int = 0) -> TrainedAgent:
+def load_agent(
+    path: str | Path, which: Which = "last", epsilon: float | None = None, seed: int = 0, torso: Any = None
+) -> TrainedAgent:
     """Open the policy of a run directory, of a policy file or of a checkpoint, to act with it.
 
     Args:
@@ -122,6 +125,7 @@ def load_agent(path: str | Path, which: Which = "last", epsilon: float | None = 
       which: of a run directory, the newest policy, that of the best evaluation, or the newest checkpoint.
       epsilon: probability of a random decision; None: that of the run's evaluations.
       seed: of random decisions.
+      torso: the Flax module of a run whose own torso cannot be imported.
     """
     file = _policy_file(Path(path), which)
     arrays, about = array_file.read(file)
@@ -129,6 +133,8 @@ def load_agent(path: str | Path, which: Which = "last", epsilon: float | None = 
         raise UserError(f"{file}: not a policy that says what it was trained for; was it written by an older masp?")
     actions = ActionSet.from_json(about["actions"], str(file))
     config = from_flat(about["config"], str(file))
+    if torso is not None:
+        config = replace(config, torso=torso_text(torso))
     agent = Agent(config, environment_of(about, actions), actions)
     template = jax.eval_shape(agent.policy_template)
     if about["format"] == "masp-checkpoint":

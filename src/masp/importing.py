@@ -1,0 +1,86 @@
+"""Objects of users by name: `module:name`, imported from the Python path or the current directory.
+
+A run keeps the names of the user's own parts, such as an environment or a network, and imports them when it is opened.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from masp.errors import UserError
+
+
+def import_user_module(module: str, user: str) -> Any:
+    """Import a module, also from the current directory, which a console script does not search.
+
+    Args:
+      user: the name that contains the module, for the message of the `UserError` if the import fails.
+    """
+    directory = os.getcwd()
+    if directory not in sys.path and "" not in sys.path:
+        sys.path.append(directory)  # last, so that no file there shadows an installed package
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise UserError(f"{user}: the module before the colon cannot be imported: {error}") from None
+    except Exception as error:
+        raise UserError(f"{user}: the module before the colon cannot be imported: {one_line(error)}") from error
+
+
+def import_object(name: str) -> Any:
+    """The object with the name `module:name` or `module:Outer.name`."""
+    module, colon, path = name.partition(":")
+    if not colon or not module or not path:
+        raise UserError(f"{name!r}: expected module:name")
+    value = import_user_module(module, name)
+    for part in path.split("."):
+        if not hasattr(value, part):
+            raise UserError(f"{name}: the module {module} has no {path}")
+        value = getattr(value, part)
+    return value
+
+
+def importable_name(value: Any) -> str | None:
+    """The name `module:name` under which another process can import a function or class; None: there is none.
+
+    What a script defines is imported from the script's file, as the processes of `multiprocessing` do.
+    """
+    module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if module not in sys.modules or not path:
+        return None
+    found: Any = sys.modules[module]
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is not value:
+        return None
+    module = _main_module() if module == "__main__" else module
+    return f"{module}:{path}" if module else None
+
+
+def _main_module() -> str | None:
+    """The name under which the running script can be imported."""
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:
+        return main.__spec__.name
+    file = getattr(main, "__file__", None)
+    if file is None or not Path(file).stem.isidentifier():
+        return None
+    spec = importlib.util.find_spec(Path(file).stem)
+    same = spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
+    return Path(file).stem if same else None
+
+
+def one_line(error: BaseException) -> str:
+    """An exception of third-party code on one line, with the place where it was raised."""
+    message = " ".join(str(error).split())
+    summary = f"{type(error).__name__}{message and ': ' + message}"
+    if isinstance(error, SyntaxError):  # its message has the place
+        return summary
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{summary} ({Path(frame.filename).name}, line {frame.lineno})"
