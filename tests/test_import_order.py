@@ -6,8 +6,19 @@ from pathlib import Path
 import masp
 
 ROOT = Path(masp.__file__).parent
-ORDER = ["errors", "config", "ops", "macros", "environments", "presets", "similarity", "agent", "training", "report"]
-ORDER += ["experiments", "bench", "cli"]
+ORDER = [
+    "errors",
+    "printable",
+    "json_text",
+    "config",
+    "ops",
+    "macros",
+    "environments",
+    "presets",
+    "similarity",
+    "agent",
+]
+ORDER += ["agent", "training", "report", "experiments", "bench", "cli"]
 
 
 class Imports(ast.NodeVisitor):

@@ -13,6 +13,7 @@ import masp
 from masp import ops
 from masp.config import TrainConfig, from_flat, to_flat
 from masp.errors import UserError
+from masp.json_text import is_number, shortened
 
 FORMAT, VERSION = "masp-config", 2
 
@@ -35,8 +36,11 @@ def from_file(values: Any, where: str, count_actions: Callable[[], int]) -> Trai
         return from_flat(_translated(values, where, count_actions), where)
     form, version = values["format"], values.get("version")
     if form != FORMAT:
-        raise UserError(f"{where}: format is {form!r}, not {FORMAT!r}")
-    if not isinstance(version, int) or version > VERSION:
+        raise UserError(f"{where}: format is {shortened(form)}, not {FORMAT!r}")
+    if type(version) is not int or version < 1:
+        raise UserError(f"{where}: version is {shortened(version)}, not a whole number")
+    if version > VERSION:
+        version = shortened(version)
         raise UserError(
             f"{where}: version {version} is newer than {VERSION}, which this masp reads; install a newer masp"
         )
@@ -62,7 +66,8 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
     neutral = NEUTRAL if old.get("trace_length", 1) == 1 else NEUTRAL | {"trace_decay": 0.9}
     for name, value in neutral.items():
         if old.get(name, value) != value:
-            raise UserError(f"{where}: made by an older masp with {name} {old[name]}, a setting that no longer exists")
+            value = old[name] if is_number(old[name]) else shortened(old[name]).strip("'")
+            raise UserError(f"{where}: made by an older masp with {name} {value}, a setting that no longer exists")
     for name in (*NEUTRAL, *UNUSED, "trace_decay"):
         old.pop(name, None)
     for pair, names in PAIRS.items():
@@ -79,5 +84,7 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
     if old.get("penalty_form", "row") == "row":
         old["penalty_form"] = "sum"
     if full_weight := old.pop("full_weight_actions", 0):
+        if not is_number(full_weight) or not is_number(old.get("penalty_weight")):
+            raise UserError(f"{where}: full_weight_actions and penalty_weight must be numbers")
         old["penalty_weight"] *= min(1.0, full_weight / count_actions())
     return old
