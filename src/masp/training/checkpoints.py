@@ -56,8 +56,9 @@ class Checkpoints:
         if about.get("format") != FORMAT:
             raise UserError(f"{path}: not a checkpoint of masp")
         if about.get("version") != VERSION:
+            version = json_text.shortened(about.get("version"))
             raise array_file.OtherLayoutError(
-                f"{path}: a checkpoint of version {about.get('version')}, but this masp reads version {VERSION}; "
+                f"{path}: a checkpoint of version {version}, but this masp reads version {VERSION}; "
                 "go on with the masp that wrote it, or start anew with another --out"
             )
         state = array_file.fill(like, arrays, path, any_shape=".envs", finite=False)
