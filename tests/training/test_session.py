@@ -76,7 +76,8 @@ def test_signal_saves_and_resume_finishes(config, tmp_path):
     flags = [f"--{name.replace('_', '-')}={json.dumps(value)}" for name, value in to_flat(config).items()
              if isinstance(value, (int, float)) and not isinstance(value, bool)]  # fmt: skip
     flags += ["--variant", "macros", "--no-noisy", "--env-options", *config.env_options, "--out", str(run)]
-    command = [sys.executable, "-m", "masp", "train", "planted-grid", *flags, "--frames", "100000000"]
+    program = "import sys; from masp.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "train", "planted-grid", *flags, "--frames", "100000000"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not (run / "metrics.jsonl").exists() or not (run / "metrics.jsonl").read_text():
         assert process.poll() is None, process.stderr.read()
