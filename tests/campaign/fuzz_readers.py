@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import hashlib
 import json
 import random
 import resource
@@ -132,6 +133,7 @@ def _read_policy(path: Path) -> None:
 
 def _read_checkpoint(path: Path) -> None:
     path.rename(path.with_name("checkpoint-000000000003.safetensors"))
+    (path.parent / "replay-000000000000.rows").write_bytes(bytes(8))
     like, ring = {"w": np.zeros(2, np.float32)}, np.zeros((4, 1, 2), np.uint8)
     Checkpoints(path.parent).load(3, like, ring)
 
@@ -172,7 +174,13 @@ def readers() -> list[Reader]:
     environment |= {"observation_kind": "vector", "success_above": None}  # type: ignore[dict-item]
     about = {"format": "masp-policy", "version": 2, "config": to_flat(CONFIG), "actions": ACTIONS.to_json()}
     arrays = {"['w']": [0.5, 1.0]}
-    entry = {"file": "replay-000000000000.rows", "first_tick": 0, "ticks": 4, "bytes": 8, "sha256": "x"}
+    entry = {
+        "file": "replay-000000000000.rows",
+        "first_tick": 0,
+        "ticks": 4,
+        "bytes": 8,
+        "sha256": hashlib.sha256(bytes(8)).hexdigest(),
+    }
     saved = {"format": "masp-checkpoint", "version": 2, "replay": [entry], "seconds": 1.5, "best": None}
     saved |= {"row_frames": 3, "frames_at_row": 3, "row_usage": [1, 2]}
     bundle = {"format": "masp-bundle", "version": "1", "actions": ACTIONS.to_json(), "float": True}
