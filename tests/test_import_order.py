@@ -9,6 +9,8 @@ ROOT = Path(masp.__file__).parent
 ORDER = [
     "errors",
     "importing",
+    "printable",
+    "json_text",
     "config",
     "ops",
     "macros",
@@ -18,8 +20,10 @@ ORDER = [
     "agent",
     "training",
     "report",
+    "experiments",
+    "bench",
+    "cli",
 ]
-ORDER += ["experiments", "bench", "cli"]
 
 
 class Imports(ast.NodeVisitor):

@@ -16,10 +16,13 @@ from functools import cache
 from typing import Any, Literal
 
 from masp.errors import UserError
+from masp.json_text import is_number, is_text, shortened
 
 Variant = Literal["rainbow", "macros", "masp", "outcomes"]
 SEED_LIMIT = 2**30
 """Seeds of runs are below this, seeds of evaluations are not: no evaluation replays the layouts of a training run."""
+MAX_NUMBER = 2**53
+"""No setting is larger: whole numbers up to this one are exact as floats."""
 Pair = tuple[float, float]
 
 
@@ -254,10 +257,15 @@ def to_flat(config: TrainConfig) -> dict[str, Any]:
 
 def from_flat(values: dict[str, Any], where: str = "configuration") -> TrainConfig:
     """The inverse of `to_flat`; types are checked, since the values may come from a file."""
+    if not isinstance(values, dict):
+        raise UserError(f"{where}: expected settings by name, got {shortened(values)}")
     changes = typed_settings(values, where)
     if "env" not in changes:
         raise UserError(f"{where}: 'env' is missing")
-    return replace(TrainConfig(env=changes.pop("env")), **changes)
+    try:
+        return replace(TrainConfig(env=changes.pop("env")), **changes)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def typed_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
@@ -271,9 +279,9 @@ def typed_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 def unknown_setting(name: str) -> str:
     """The message for a name that no field has, with the most similar one."""
-    matches = difflib.get_close_matches(name, field_sections(), 1)
+    matches = difflib.get_close_matches(name[:80], field_sections(), 1)
     hint = f"did you mean {matches[0]}?" if matches else "`masp train --help` lists all"
-    return f"there is no setting {name!r}; {hint}"
+    return f"there is no setting {shortened(name)}; {hint}"
 
 
 def field_types() -> dict[str, Any]:
@@ -291,14 +299,14 @@ def _coerced(name: str, value: Any, kind: Any, where: str) -> Any:
         return value
     if kind == Pair and isinstance(value, (list, tuple)) and len(value) == 2:
         return tuple(_coerced(name, number, float, where) for number in value)
-    if origin is tuple and kind != Pair and isinstance(value, (list, tuple)):
-        return tuple(str(v) for v in value)
+    if origin is tuple and kind != Pair and isinstance(value, (list, tuple)) and all(map(is_text, value)):
+        return tuple(value)
     if isinstance(kind, type) and not isinstance(kind, types.GenericAlias):
-        if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if kind is float and is_number(value):
             return float(value)
-        if type(value) is kind:
+        if type(value) is kind and (kind is not str or is_text(value)):
             return value
-    raise UserError(f"{where}: {name} cannot be {value!r}")
+    raise UserError(f"{where}: {name} cannot be {shortened(value)}")
 
 
 @cache
@@ -312,8 +320,10 @@ def _require(config: Any, low: float | None, high: float | None, *names: str, op
     whole = _hints(config.__class__)
     for name in names:
         value = getattr(config, name)
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise UserError(f"{name} must be a number, got {value!r}")
+        if not is_number(value):
+            raise UserError(f"{name} must be a number, got {shortened(value)}")
+        if abs(value) > MAX_NUMBER:
+            raise UserError(f"{name} must be at most {MAX_NUMBER:,}, got {shortened(value)}")
         if whole[name] is int and value != int(value):
             raise UserError(f"{name} must be a whole number, got {value}")
         below = low is not None and (value <= low if open_below else value < low)
@@ -330,8 +340,8 @@ def _require_pair(config: Any, low: float, high: float, *names: str) -> None:
     for name in names:
         value = getattr(config, name)
         numbers = isinstance(value, (tuple, list)) and len(value) == 2
-        if not numbers or not all(isinstance(v, (int, float)) and math.isfinite(v) for v in value):
-            raise UserError(f"{name} must be two numbers, got {value!r}")
+        if not numbers or not all(is_number(v) and abs(v) <= MAX_NUMBER for v in value):
+            raise UserError(f"{name} must be two numbers, got {shortened(value)}")
         if not all(low <= v <= high for v in value):
             raise UserError(f"{name} must be two numbers between {low} and {high}, got {value[0]} and {value[1]}")
         object.__setattr__(config, name, (float(value[0]), float(value[1])))

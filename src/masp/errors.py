@@ -13,3 +13,11 @@ class TrainingError(UserError):
     """A run that cannot go on; what was saved before stays."""
 
     exit_code = 1
+
+
+class UserCodeError(TrainingError):
+    """Raised because code of the user raised (an environment, a callback), whose traceback is then worth showing."""
+
+
+class ReadingWarning(UserWarning):
+    """A part of a file that was left out because it cannot be used."""

@@ -51,7 +51,7 @@ class Tally(NamedTuple):
     episode_steps: Array  # [] int32
     updates: Array  # [] int32
     metrics: Metrics  # sums over the updates
-    bad_tick: Array  # [] int32, the last tick with an observation or reward that is not finite; -1: none
+    bad_tick: Array  # [] int32, the first tick with an observation or reward that is not finite; -1: none
     bad_env: Array  # [] int32, its environment
 
 
@@ -285,7 +285,7 @@ def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
     finite = jnp.isfinite(step.reward)
     if jnp.issubdtype(step.observation.dtype, jnp.floating):
         finite &= jnp.all(jnp.isfinite(step.observation), axis=tuple(range(1, step.observation.ndim)))
-    bad = ~jnp.all(finite)
+    bad = ~jnp.all(finite) & (tally.bad_tick < 0)
     return tally._replace(
         bad_tick=jnp.where(bad, tick, tally.bad_tick),
         bad_env=jnp.where(bad, jnp.argmin(finite), tally.bad_env).astype(jnp.int32),

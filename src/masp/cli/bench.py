@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
+
+from masp import json_text
 
 BENCHMARKS = {
     # name: module and function
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     figures = getattr(importlib.import_module(module), function)(args.quick)
     figures |= {"load_average": os.getloadavg()[0], "kernels": ops.kernels_used()}
     if args.json:
-        print(json.dumps(figures))
+        print(json_text.dumps(figures))
     else:
         for name, value in figures.items():
             print(f"{name:36} {value:.4g}" if isinstance(value, float) else f"{name:36} {value}")

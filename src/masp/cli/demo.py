@@ -7,7 +7,6 @@ hidden order, 128 actions in all, that nothing says are alike.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from masp import json_text
 from masp.cli.progress import TrainProgress
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     _draw(results, curves, heat_map)
     seconds = time.perf_counter() - started
     if args.json:
-        print(json.dumps({"variants": summary, "figures": [str(curves), str(heat_map)], "seconds": seconds}))
+        print(json_text.dumps({"variants": summary, "figures": [str(curves), str(heat_map)], "seconds": seconds}))
         return 0
     _print_table(summary, args)
     print(f"learning curves  {curves}\nsimilarity map   {heat_map}\nruns             {out}/VARIANT/seed-N")

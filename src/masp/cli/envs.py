@@ -8,10 +8,10 @@ masp envs --all          all ids of all families
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
+from masp import json_text
 from masp.errors import UserError
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         chosen[0].require_installed(chosen[0].name)
     about = [_about(family) for family in chosen]
     if args.json:
-        print(json.dumps({"families": about}))
+        print(json_text.dumps({"families": about}))
     elif args.family or args.all:
         print("\n".join(env_id for family in about for env_id in family["ids"] or ()))
     else:

@@ -7,12 +7,12 @@ masp eval runs/planted-grid-masp-0 --video episode.gif
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from masp import json_text
 from masp.errors import UserError
 from masp.report.statistics import bootstrap_interval
 
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         report["video"] = args.video
         report["video_steps"] = _film(run, args.video, args.seed)
     if args.json:
-        print(json.dumps(report))
+        print(json_text.dumps(report))
         return 0
     low, high = report["return_interval"]
     print(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
+from masp import json_text
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.macros.noise import corrupt, replaced_indices
@@ -59,7 +59,7 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
             "mean_overlap": mean,
             "png": args.png,
         }
-        print(json.dumps(summary))
+        print(json_text.dumps(summary))
         return 0
     _print_table(actions)
     print(
@@ -73,15 +73,16 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
 
 def _print_table(actions: ActionSet) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+
+    from masp.printable import rich_text
 
     table = Table("action", "macro", "length", "count")
     for i, macro in enumerate(actions.macros):
         text = spell(macro.actions, actions.primitive_names)
         text = f"{macro.name}: {text}" if macro.name else text
         count = "" if macro.count is None else str(macro.count)
-        table.add_row(str(actions.num_primitives + i), escape(text), str(len(macro.actions)), count)
+        table.add_row(str(actions.num_primitives + i), rich_text(text), str(len(macro.actions)), count)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
@@ -96,7 +97,7 @@ def _noise(actions: ActionSet, args: argparse.Namespace) -> int:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from None
     replaced = replaced_indices(len(actions.macros), args.p, args.seed)
     if args.json:
-        print(json.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))
+        print(json_text.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))
     else:
         print(f"replaced {len(replaced)} of {len(actions.macros)} macros; written to {out}")
     return 0

@@ -7,13 +7,18 @@ A sub-command is a module with `add_arguments(parser)` and `run(args)`; it is im
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import os
 import sys
+import traceback
+import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import masp
-from masp.errors import UserError
+from masp.errors import ReadingWarning, UserCodeError, UserError
+from masp.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
@@ -41,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code: 0 fine, 1 failed, 2 bad usage."""
+    """Run one command; returns its exit code: 0 fine, 1 failed, 2 bad usage, 128 + number after a signal."""
     argv = list(sys.argv[1:] if argv is None else argv)
     parser = _top_parser()
     if not argv or argv[0] not in COMMANDS:
@@ -53,23 +58,55 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = importlib.import_module(module_name)
     command = Parser(prog=f"masp {name}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
     command.description = module.__doc__ or help_text
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            module.add_arguments(command)
+            code = int(module.run(command.parse_args(rest)) or 0)
+            sys.stdout.flush()  # output that cannot be written is an error of this command
+            return code
+        except UserError as error:
+            return _failed(
+                name, str(error), error.exit_code, error.__cause__ if isinstance(error, UserCodeError) else None
+            )
+        except KeyboardInterrupt as stop:
+            return _failed(name, str(stop) or "stopped", getattr(stop, "exit_code", 130))
+        except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
+            _discard_output()
+            return 1
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename is not None else ""
+            wrong_path = isinstance(error, (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError))
+            return _failed(name, f"{place}{error.strerror or error}", 2 if place and wrong_path else 1)
+
+
+def _failed(name: str, message: str, code: int, cause: BaseException | None = None) -> int:
+    """Say in one line why a command failed; below it, the traceback of code that is the user's own."""
     try:
-        module.add_arguments(command)
-        return int(module.run(command.parse_args(rest)) or 0)
-    except UserError as error:
-        print(f"masp {name}: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt as stop:
-        print(f"\nmasp {name}: {stop or 'stopped'}", file=sys.stderr)
-        return getattr(stop, "exit_code", 130)
-    except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
-        sys.stderr.close()
-        return 1
-    except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        if error.filename is None:
-            raise  # not about a path that somebody gave
-        print(f"masp {name}: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 2
+        sys.stdout.flush()
+    except OSError:
+        _discard_output()
+    print(f"masp {name}: {printable(message)}", file=sys.stderr)
+    if cause is not None:
+        traceback.print_exception(cause, file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Parts of files that were left out are one line; other warnings look as they always do."""
+    if issubclass(category, ReadingWarning):
+        print(f"masp: {printable(str(message))}", file=sys.stderr)
+    else:
+        print(warnings.formatwarning(message, category, *place[:2]), file=sys.stderr, end="")
+
+
+def _discard_output() -> None:
+    """Keep Python from complaining, when it ends, about output that nobody reads."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _top_parser() -> Parser:

@@ -15,13 +15,13 @@ examples:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from masp import json_text
 from masp.errors import UserError
 from masp.macros.actions import spell
 from masp.macros.mining.mine import Progress, mine
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise UserError(f"{out}: cannot be written: {error.strerror}") from None
     if args.json:
-        print(json.dumps(summary))
+        print(json_text.dumps(summary))
     else:
         _print(summary, result.actions.primitive_names)
     return 0
@@ -150,8 +150,9 @@ def _progress() -> Iterator[Progress]:
 
 def _print(summary: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+
+    from masp.printable import rich_text
 
     console = Console(width=None if sys.stdout.isatty() else 120)
     table = Table("#", "macro", "length", "count", "share", "sources")
@@ -160,11 +161,11 @@ def _print(summary: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
         more = len(macro["sources"]) - 3
         table.add_row(
             str(i),
-            escape(spell(macro["actions"], primitive_names)),
+            rich_text(spell(macro["actions"], primitive_names)),
             str(macro["length"]),
             str(macro["count"]),
             f"{macro['share']:.2%}",
-            escape(sources) + (f" +{more}" if more > 0 else ""),
+            rich_text(sources) + (f" +{more}" if more > 0 else ""),
         )
     console.print(table)
     rows = sum(source["rows_used"] for source in summary["sources"])
@@ -173,7 +174,7 @@ def _print(summary: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
     console.print(
         f"{len(summary['macros'])} macros from {rows:,} rows of {episodes:,} episodes; "
         f"{summary['constant_macros']} are constant runs; they cover {covered:.1%} of the rows "
-        f"and {changes:.1%} of the action changes; written to {escape(summary['out'])}",
+        f"and {changes:.1%} of the action changes; written to {rich_text(summary['out'])}",
         highlight=False,
         soft_wrap=True,
     )

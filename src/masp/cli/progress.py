@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from masp.printable import rich_text
 from masp.training.callbacks import Callback, RunView
 
 
@@ -27,7 +27,7 @@ class TrainProgress(Callback):
                 TimeRemainingColumn(),
                 console=Console(stderr=True),
             )
-            self._task = self._bar.add_task(escape(label), total=None, figures="compiling and filling the replay")
+            self._task = self._bar.add_task(rich_text(label), total=None, figures="compiling and filling the replay")
             self._bar.start()
         else:
             print(f"{label}: compiling and filling the replay", file=sys.stderr, flush=True)
@@ -47,7 +47,7 @@ class TrainProgress(Callback):
         if self._bar is None:
             print(text, file=sys.stderr, flush=True)
         else:
-            self._bar.console.print(escape(text))
+            self._bar.console.print(rich_text(text))
 
     def close(self) -> None:
         if self._bar is not None:

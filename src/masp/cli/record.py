@@ -12,7 +12,6 @@ observations and rewards, with the same guarantee. Existing files are never over
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from masp import json_text
 from masp.errors import UserError
 from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 
@@ -171,7 +171,7 @@ def _report(args: argparse.Namespace, info: Any, scores: list[float], steps: int
         "success": None if threshold is None else sum(score > threshold for score in scores) / len(scores),
     }
     if args.json:
-        print(json.dumps(summary))
+        print(json_text.dumps(summary))
         return
     success = "" if threshold is None else f", success {summary['success']:.3f}"
     result = f"{len(scores):,} episodes of {info.env_id}, {steps:,} steps; return {summary['return']:.3f}{success}"

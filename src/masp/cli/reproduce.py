@@ -13,10 +13,10 @@ experiments:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
+from masp import json_text
 from masp.errors import UserError
 from masp.experiments.catalogue import NAMES, TITLES
 from masp.experiments.experiment import SCALES
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     only_plan = args.plan or (args.scale == "paper" and not (args.run or args.ray))
     if only_plan:
         if args.json:
-            print(json.dumps({"plan": figures}))
+            print(json_text.dumps({"plan": figures}))
         elif not args.plan:
             print("nothing was run: --run runs it here, --ray ADDRESS on a cluster")
         return 0

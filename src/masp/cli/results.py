@@ -10,10 +10,10 @@ The files below STORE/records are JSON lines, which pandas, Polars and DuckDB re
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
+from masp import json_text
 from masp.errors import UserError
 
 COLUMNS = ("trial", "label", "env", "control", "seed", "frames", "return", "success", "seconds", "commit", "finished")
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     for where, reason in store.problems.items():
         print(f"masp results: {where}: {reason}", file=sys.stderr)
     if args.json:
-        print(json.dumps({"records": records}))
+        print(json_text.dumps({"records": records}))
     else:
         _print(records, args.columns)
     return 0
@@ -57,8 +57,9 @@ def _fits(record: dict[str, Any], name: str, value: str) -> bool:
 
 def _print(records: list[dict[str, Any]], columns: list[str]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+
+    from masp.printable import rich_text
 
     fields = {name for record in records for name in (*record, *record["config"])}
     for name in columns:
@@ -66,7 +67,7 @@ def _print(records: list[dict[str, Any]], columns: list[str]) -> None:
             raise UserError(f"--columns: records have no {name!r}; they have {', '.join(sorted(fields))}")
     table = Table(*columns)
     for record in records:
-        table.add_row(*[escape(_text(record.get(name, record["config"].get(name)))) for name in columns])
+        table.add_row(*[rich_text(_text(record.get(name, record["config"].get(name)))) for name in columns])
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     print(f"{len(records)} records")
 

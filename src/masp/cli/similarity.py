@@ -9,14 +9,15 @@ masp train planted-grid --bundle grid.safetensors --frozen --out runs/grid-again
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from masp import json_text
 from masp.errors import UserError
+from masp.printable import rich_text
 from masp.similarity.bundle import Bundle, load_bundle, save_bundle
 from masp.similarity.consensus import consensus
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
         similarity_map(bundle.similarity, names, args.png, f"similarity of {len(names)} actions")
     if args.json:
-        print(json.dumps({"actions": names, "similarity": bundle.similarity.tolist()}))
+        print(json_text.dumps({"actions": names, "similarity": bundle.similarity.tolist()}))
     else:
         _print_pairs(bundle, args.pairs)
         if args.png:
@@ -104,5 +105,5 @@ def _print_pairs(bundle: Bundle, count: int) -> None:
     for title in ("similarity", "action", "action"):
         table.add_column(title)
     for k in np.argsort(-values, kind="stable")[:count]:
-        table.add_row(f"{values[k]:.3f}", names[rows[k]], names[columns[k]])
+        table.add_row(f"{values[k]:.3f}", rich_text(names[rows[k]]), rich_text(names[columns[k]]))
     Console().print(table)

@@ -11,12 +11,12 @@ after another. Choose settings on other seeds than you report.
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from masp import json_text
 from masp.cli.flags import add_config_flags, from_text, with_flags
 from masp.cli.progress import TrainProgress
 from masp.config import field_types
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     points = sweep(config, vary, range(args.seeds), out, [TrainProgress(f"{args.env} sweep")])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:
-        print(json.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))
+        print(json_text.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))
     else:
         _print(rows, args)
         print(f"runs: {out}/NAME=VALUE/seed-N")

@@ -8,10 +8,10 @@ masp table atari                  without results: the paper's figures alone
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
+from masp import json_text
 from masp.experiments.catalogue import NAMES
 from masp.experiments.experiment import SCALES
 
@@ -86,7 +86,7 @@ def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
 
     if form == "json":
         data = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}
-        print(json.dumps(data))
+        print(json_text.dumps(data))
         return
     print(render(table, form))  # type: ignore[arg-type]
     for file in files:

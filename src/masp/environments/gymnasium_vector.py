@@ -19,6 +19,8 @@ from masp.errors import UserError
 from masp.macros.actions import default_macros
 from masp.macros.wrapper import env_name, num_actions
 
+_STEP_VALUES = "observation, reward, terminated, truncated, info"
+
 
 class GymVector:
     """Exact resume needs environments that are deterministic given the seed of their reset."""
@@ -107,7 +109,8 @@ class GymVector:
 
     def _begin_episode(self, i: int) -> None:
         assert self._seed is not None
-        observation, _ = self._envs[i].reset(seed=episode_seed(self._seed, i, int(self._episode[i])))
+        result = self._envs[i].reset(seed=episode_seed(self._seed, i, int(self._episode[i])))
+        observation, _ = self._require_values("reset", i, result, "observation, info")
         self._actions[i] = []
         self._resetting[i] = False
         self._observe(i, observation)
@@ -123,7 +126,8 @@ class GymVector:
 
     def _play(self, i: int, action: int) -> tuple[float, bool, bool, bool]:
         """Reward, terminated, truncated and life lost of one step of environment i."""
-        observation, reward, terminated, truncated, info = self._envs[i].step(action)
+        result = self._require_values("step", i, self._envs[i].step(action), _STEP_VALUES)
+        observation, reward, terminated, truncated, info = result
         self._actions[i].append(action)
         self._resetting[i] = terminated or truncated
         self._observe(i, observation)
@@ -134,7 +138,18 @@ class GymVector:
         if self._flattens:
             flat = spaces.flatten(self._space, observation)
             observation = np.reshape(flat, self.info.observation_shape)  # type: ignore[arg-type]
+        elif np.shape(observation) != self.info.observation_shape:  # assigning would broadcast it
+            expected = self.info.observation_shape
+            raise UserError(f"environment {i} returned an observation of {np.shape(observation)}, expected {expected}")
         self._observation[i] = observation
+
+    def _require_values(self, method: str, i: int, result: Any, names: str) -> Any:
+        """`result`, or a `UserError` if it is not a tuple of these."""
+        number = len(names.split(", "))
+        if not isinstance(result, tuple) or len(result) != number:
+            returned = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+            raise UserError(f"{method} of environment {i} returned {returned}, expected {number}: {names}")
+        return result
 
     def _require_reset(self) -> None:
         if self._seed is None:

@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from masp.experiments.estimate import Speeds, duration, seconds_of
 from masp.experiments.plan import Unit
 from masp.experiments.work import Outcome
+from masp.printable import rich_text
 
 
 class Display:
@@ -48,7 +48,7 @@ class Display:
             return
         done, total = state["frames"], max(state["total"], 1)
         if unit.id not in self._tasks:
-            self._tasks[unit.id] = self._bars.add_task(escape(_short(unit.label)), total=total, text="")
+            self._tasks[unit.id] = self._bars.add_task(rich_text(_short(unit.label)), total=total, text="")
         text = f"{state['doing']} {done:,}/{total:,}"
         for name in ("success", "return"):
             if state.get(name) is not None:

@@ -11,11 +11,13 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from masp import json_text
 from masp.errors import UserError
+from masp.json_text import is_number, is_text, shortened
 from masp.training.run_dir import write_json
 
 Record = dict[str, Any]
@@ -67,7 +69,7 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
             stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
             self._writer = folder / f"{stamp}-{secrets.token_hex(4)}.jsonl"
-        lines = "".join(json.dumps(record) + "\n" for record in records)
+        lines = "".join(json_text.dumps(record) + "\n" for record in records)
         with open(self._writer, "a") as file:
             file.write(lines)
             file.flush()
@@ -84,15 +86,16 @@ class Store:
         file = self.path / "plans" / f"{name}-{scale}.json"
         self.problems.pop(str(file), None)
         try:
-            data: dict[str, Any] = json.loads(file.read_text())
-            _require_fields(data, PLAN_FIELDS)
-            for cell in data["cells"]:
-                _require_fields(cell, PLAN_CELL_FIELDS)
+            text = file.read_bytes().decode()
+            data: dict[str, Any] = json.loads(text, parse_constant=_refuse)
+            _require_plan(data)
             return data
         except FileNotFoundError:
             return None
         except json.JSONDecodeError as error:
             self.problems[str(file)] = f"line {error.lineno}: broken JSON ({error.msg}); left out"
+        except RecursionError:
+            self.problems[str(file)] = "not a plan (nested too deep); left out"
         except (ValueError, TypeError, OSError) as error:
             self.problems[str(file)] = f"not a plan ({error}); left out"
         return None
@@ -141,17 +144,80 @@ class Store:
 
     def _add(self, line: bytes, where: str) -> None:
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode(), parse_constant=lambda name: None)  # older files have NaN
             _require_fields(record, RECORD_FIELDS)
             if record.get("format", 1) not in range(1, FORMAT + 1):
-                raise ValueError(f"format {record['format']}, this version reads up to {FORMAT}")
+                raise ValueError(f"format {shortened(record['format'])}, this version reads up to {FORMAT}")
             key = str(record["trial"]), int(record["seed"])
-        except (ValueError, TypeError) as error:
-            reason = "broken JSON" if isinstance(error, (json.JSONDecodeError, UnicodeDecodeError)) else str(error)
+            _require_record(record)
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            broken = isinstance(error, (json.JSONDecodeError, UnicodeDecodeError, RecursionError))
+            reason = "broken JSON" if broken else str(error)
             self.problems[where] = f"not a record ({reason}); left out"
             return
         # A unit is recorded twice if its claim was lost while it ran. Both runs are equal; the first counts.
         self._records.setdefault(key, record)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _require_record(record: Record) -> None:
+    """Raise `ValueError` unless every field that tables, listings and estimates need has its type."""
+    texts = ("trial", "label", "env", "variant", "control", "commit", "run", "finished")
+    _require_kind(record, texts, is_text, "text")
+    _require_kind(record, ("seed", "frames"), _is_count, "a whole number")
+    _require_kind(record, ("k",), lambda k: k is None or _is_count(k), "a whole number or null")
+    figures = ("frames_per_second", "seconds", "return", "success")
+    _require_kind(record, figures, _is_figure, "a number or null")
+    _require_kind(record, ("config", "chosen"), lambda part: isinstance(part, dict), "an object")
+    curves = ("curve_frames", "curve_return", "curve_success")
+    _require_kind(record, curves, _is_curve, "a list of numbers")
+    if len({len(record[name]) for name in curves if record[name]}) > 1:
+        raise ValueError("curves of different lengths")
+    if Path(record["run"]).is_absolute() or ".." in Path(record["run"]).parts:
+        raise ValueError("run is not a path inside the store")
+
+
+def _require_plan(data: Any) -> None:
+    """Raise `ValueError` unless a plan can be printed as a table."""
+    _require_fields(data, PLAN_FIELDS)
+    if not isinstance(data["cells"], list):
+        raise ValueError("cells is not a list")
+    for cell in data["cells"]:
+        _require_fields(cell, PLAN_CELL_FIELDS)
+        _require_kind(cell, ("column", "trial", "env"), is_text, "text")
+        _require_kind(cell, ("frames",), _is_count, "a whole number")
+        _require_kind(cell, ("row",), _is_texts, "a list of texts")
+        _require_kind(cell, ("seeds",), lambda seeds: isinstance(seeds, list) and all(map(_is_count, seeds)), "seeds")
+    texts = ("experiment", "scale", "title", "measure", "paper_table", "kind", "note")
+    _require_kind(data, texts, is_text, "text")
+    _require_kind(data, ("row_names",), _is_texts, "a list of texts")
+    if any(len(cell["row"]) != len(data["row_names"]) for cell in data["cells"]):
+        raise ValueError("a row has not as many names as row_names says")
+
+
+def _require_kind(data: dict[str, Any], names: Iterable[str], fits: Callable[[Any], bool], kind: str) -> None:
+    for name in names:
+        if not fits(data[name]):
+            raise ValueError(f"{name} is not {kind}: {shortened(data[name])}")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**62
+
+
+def _is_figure(value: Any) -> bool:
+    return value is None or is_number(value)
+
+
+def _is_curve(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_figure, value))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
 
 
 def _require_fields(data: Any, names: frozenset[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from masp import json_text
 from masp.errors import UserError
+from masp.json_text import shortened
 
 FORMAT = "masp-macros"
 VERSION = 1
@@ -21,6 +22,11 @@ ALE_ACTIONS = (
     *("UPFIRE", "RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"),
 )
 """The full action set of the Arcade Learning Environment, in its order."""
+MAX_ACTIONS = 65536
+"""Upper limit of the number of primitives, and of macros in a file."""
+MAX_TABLE = 1 << 23
+"""Upper limit of actions times steps of the longest macro, in a file: tables of this size are built."""
+_MAX_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,9 @@ class ActionSet:
     ):
         is_integer = isinstance(num_primitives, (int, np.integer)) and not isinstance(num_primitives, bool)
         if not is_integer or num_primitives < 1:
-            raise UserError(f"num_primitives must be a positive integer, got {num_primitives!r}")
+            raise UserError(f"num_primitives must be a positive integer, got {shortened(num_primitives)}")
+        if num_primitives > MAX_ACTIONS:
+            raise UserError(f"num_primitives must be at most {MAX_ACTIONS:,}, got {shortened(num_primitives)}")
         if primitive_names and len(primitive_names) != num_primitives:
             raise UserError(f"{len(primitive_names)} primitive names for {num_primitives} primitives")
         num_primitives = int(num_primitives)
@@ -141,53 +149,60 @@ class ActionSet:
         if not isinstance(data, dict):
             raise UserError(f"{where}: expected a JSON object, got {type(data).__name__}")
         if data.get("format") != FORMAT:
-            raise UserError(f"{where}: not a macro file: 'format' is {data.get('format')!r}, expected '{FORMAT}'")
+            raise UserError(
+                f"{where}: not a macro file: 'format' is {shortened(data.get('format'))}, expected '{FORMAT}'"
+            )
         if data.get("version") is True or data.get("version") != VERSION:
-            raise UserError(f"{where}: version {data.get('version')!r} is not supported, expected {VERSION}")
+            version = shortened(data.get("version"))
+            raise UserError(f"{where}: version {version} is not supported, expected {VERSION}")
         entries = data.get("macros")
-        if not isinstance(entries, list):
-            raise UserError(f"{where}: 'macros' must be a list of objects with 'actions'")
-        names = data.get("primitive_names") or ()
-        if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(n, str) for n in names):
+        if not isinstance(entries, list) or len(entries) > MAX_ACTIONS:
+            raise UserError(f"{where}: 'macros' must be a list of objects with 'actions', at most {MAX_ACTIONS:,}")
+        names = data.get("primitive_names") or []
+        if not isinstance(names, list) or not all(map(json_text.is_text, names)):
             raise UserError(f"{where}: 'primitive_names' must be a list of strings")
+        env_id = data.get("env_id") or ""
+        if not json_text.is_text(env_id):
+            raise UserError(f"{where}: 'env_id' must be a string, got {shortened(env_id)}")
         try:
             macros = [_macro_from_json(i, entry) for i, entry in enumerate(entries)]
-            return cls(data.get("num_primitives"), macros, names, str(data.get("env_id") or ""))  # type: ignore[arg-type]
+            actions = cls(data.get("num_primitives"), macros, names, env_id)  # type: ignore[arg-type]
+            longest = max((len(macro.actions) for macro in macros), default=1)
+            if len(actions) * longest > MAX_TABLE:
+                raise UserError(f"{len(actions):,} actions of up to {longest:,} steps are more than masp can hold")
+            return actions
         except UserError as error:
             raise UserError(f"{where}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the macro file; an existing one is replaced whole or not at all."""
-        path = Path(path)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-        partial.replace(path)
+        json_text.write(Path(path), self.to_json())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ActionSet:
         """Read a macro file; raises `UserError` if it cannot be read or is invalid."""
+        file = Path(path)
+        if not file.exists():
+            raise UserError(f"{path}: no such macro file; 'masp mine' writes one")
         try:
-            text = Path(path).read_text()
-        except FileNotFoundError:
-            raise UserError(f"{path}: no such macro file; 'masp mine' writes one") from None
-        except (OSError, UnicodeDecodeError) as error:
+            text = json_text.read_bytes(file, _MAX_BYTES).decode()
+        except UnicodeDecodeError as error:
             raise UserError(f"{path}: cannot be read as a macro file: {error}") from None
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
-        except RecursionError:
-            raise UserError(f"{path}: not a macro file: brackets are nested thousands deep") from None
-        return cls.from_json(data, str(path))
+        except UserError as error:
+            raise UserError(f"{path}: cannot be read as a macro file: {str(error).removeprefix(f'{path}: ')}") from None
+        return cls.from_json(json_text.parse(text, str(path)), str(path))
 
 
 def _macro_from_json(index: int, entry: Any) -> Macro:
     if not isinstance(entry, dict) or not isinstance(entry.get("actions"), list):
         raise UserError(f"macro {index} must be an object with a list 'actions'")
     count = entry.get("count")
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-        raise UserError(f"macro {index}: 'count' must be an integer, got {count!r}")
-    return Macro(tuple(entry["actions"]), str(entry.get("name") or ""), count)
+    if count is not None and (type(count) is not int or not json_text.is_number(count)):
+        raise UserError(f"macro {index}: 'count' must be an integer, got {shortened(count)}")
+    name = entry.get("name") or ""
+    if not json_text.is_text(name):
+        raise UserError(f"macro {index}: 'name' must be a string, got {shortened(name)}")
+    return Macro(tuple(entry["actions"]), name, count)
 
 
 def _validated(index: int, macro: Macro | Sequence[int], num_primitives: int) -> Macro:
@@ -198,9 +213,10 @@ def _validated(index: int, macro: Macro | Sequence[int], num_primitives: int) ->
         raise UserError(f"macro {index} is empty; a macro plays at least one action")
     for action in macro.actions:
         if isinstance(action, bool) or not isinstance(action, (int, np.integer)):
-            raise UserError(f"macro {index} holds {action!r}; actions are integers")
+            raise UserError(f"macro {index} holds {shortened(action)}; actions are integers")
         if not 0 <= action < num_primitives:
-            raise UserError(f"macro {index} uses action {action}, but the primitives are 0..{num_primitives - 1}")
+            shown = shortened(int(action))
+            raise UserError(f"macro {index} uses action {shown}, but the primitives are 0..{num_primitives - 1}")
     return Macro(tuple(int(a) for a in macro.actions), macro.name, macro.count)
 
 

@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from masp.errors import UserError
+from masp.macros.actions import MAX_ACTIONS
 from masp.macros.episodes import UNKNOWN, Episodes
 from masp.macros.recording import RecordingHeader
 
@@ -34,19 +35,19 @@ def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
         raise UserError(f"{source}: {_INSTALL}") from None
     try:
         data = minari.MinariDataset(Path(source) / "data") if is_minari_folder(source) else minari.load_dataset(source)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # Minari, h5py and pyarrow raise many kinds
         raise UserError(f"{source}: cannot be opened as a local Minari data set: {_first_line(error)}") from None
     space = data.action_space
-    first, number = int(getattr(space, "start", 0)), getattr(space, "n", None)
-    if number is None or np.ndim(number) != 0 or first != 0:
+    first, number = getattr(space, "start", 0), getattr(space, "n", None)
+    if number is None or np.ndim(number) != 0 or first != 0 or not 1 <= number <= MAX_ACTIONS:
         raise UserError(f"{source}: its actions are {space}; macros need discrete actions that count from 0")
     actions, scores, success = [], [], []
     try:
         for episode in data.iterate_episodes():
-            actions.append(np.asarray(episode.actions).reshape(-1))
+            actions.append(_checked_actions(episode.actions, int(number)))
             scores.append(float(np.sum(episode.rewards)))
             success.append(_success(episode.infos))
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:
         raise UserError(f"{source}: episode {len(actions)} cannot be read: {_first_line(error)}") from None
     return _header(data, int(number)), Episodes.of(actions, scores, success)
 
@@ -139,6 +140,13 @@ def require_new(folder: str | Path) -> None:
         raise UserError(f"{folder}: cannot be written; the Minari data set needs an existing parent folder")
 
 
+def _checked_actions(values: Any, num_primitives: int) -> np.ndarray:
+    actions = np.asarray(values).reshape(-1)
+    if actions.dtype.kind not in "iu" or (actions.size and not 0 <= actions.min() <= actions.max() < num_primitives):
+        raise ValueError(f"its actions are not integers in 0..{num_primitives - 1}")
+    return actions
+
+
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
@@ -146,7 +154,9 @@ def _first_line(error: Exception) -> str:
 def _header(data: Any, num_primitives: int) -> RecordingHeader:
     entry = data.storage.metadata.get(_METADATA_KEY)
     if isinstance(entry, dict):  # written by `MinariWriter`
-        return RecordingHeader(str(entry.get("env_id", "")), num_primitives, tuple(entry.get("primitive_names", ())))
+        names: Any = entry.get("primitive_names")
+        usable = isinstance(names, list) and len(names) == num_primitives and all(isinstance(n, str) for n in names)
+        return RecordingHeader(str(entry.get("env_id", "")), num_primitives, tuple(names) if usable else ())
     return RecordingHeader(data.env_spec.id if data.env_spec is not None else "", num_primitives)
 
 

@@ -16,7 +16,6 @@ its writer was killed) and is ignored.
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,12 +23,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
+from masp import json_text
 from masp.errors import UserError
+from masp.json_text import shortened
+from masp.macros.actions import MAX_ACTIONS
 
 FORMAT = "masp-recording"
 VERSION = 1
-MAX_ACTIONS = 65536
-"""Upper limit of the number of primitives; larger values are treated as an error."""
 _MAX_LINE_BYTES = 1 << 28  # an episode of about 50 million actions
 
 
@@ -91,7 +91,7 @@ class RecordingWriter:
         self.close()
 
     def _write(self, entry: dict[str, Any]) -> None:
-        line = memoryview((json.dumps(entry, separators=(",", ":")) + "\n").encode())
+        line = memoryview((json.dumps(entry, separators=(",", ":"), allow_nan=False) + "\n").encode())
         while line:  # a raw write may take only part of a long line
             line = line[self._file.write(line) :]
 
@@ -137,26 +137,30 @@ def read_recording(
 def _read_header(file: BinaryIO, where: str) -> RecordingHeader:
     line = file.readline(1 << 20)
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):  # RecursionError: brackets nested thousands deep
+        entry = json_text.parse(line, where)
+    except UserError:
         raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' writes one") from None
     if not isinstance(entry, dict) or entry.get("format") != FORMAT:
         raise UserError(f"{where}, row 1: not the header of a masp recording; 'masp record' writes one")
     if entry.get("version") != VERSION:
-        raise UserError(f"{where}, row 1: version {entry.get('version')!r} is not supported, expected {VERSION}")
+        version = shortened(entry.get("version"))
+        raise UserError(f"{where}, row 1: version {version} is not supported, expected {VERSION}")
     number, names = entry.get("num_primitives"), entry.get("primitive_names") or []
     if type(number) is not int or not 1 <= number <= MAX_ACTIONS:
-        raise UserError(f"{where}, row 1: num_primitives must be in 1..{MAX_ACTIONS}, got {number!r}")
-    if not isinstance(names, list) or not all(isinstance(n, str) for n in names) or len(names) not in (0, number):
+        raise UserError(f"{where}, row 1: num_primitives must be in 1..{MAX_ACTIONS}, got {shortened(number)}")
+    if not isinstance(names, list) or not all(map(json_text.is_text, names)) or len(names) not in (0, number):
         raise UserError(f"{where}, row 1: primitive_names must be a list of {number} names, or empty")
-    return RecordingHeader(str(entry.get("env_id") or ""), number, tuple(names))
+    env_id = entry.get("env_id") or ""
+    if not json_text.is_text(env_id):
+        raise UserError(f"{where}, row 1: env_id must be a string, got {shortened(env_id)}")
+    return RecordingHeader(env_id, number, tuple(names))
 
 
 def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisode:
     try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: broken JSON ({error}); remove the line") from None
+        entry = json_text.parse(line, where, constant=float)
+    except UserError as error:
+        raise UserError(f"{where}: broken JSON ({str(error).removeprefix(f'{where}: ')}); remove the line") from None
     actions = entry.get("actions") if isinstance(entry, dict) else None
     if not isinstance(actions, list):
         raise UserError(f"{where}: expected an object with a list 'actions'; remove the line")
@@ -164,14 +168,16 @@ def _episode(line: bytes, header: RecordingHeader, where: str) -> RecordedEpisod
         raise UserError(f"{where}: 'actions' must hold integers only; remove the line")
     if actions and not 0 <= min(actions) <= max(actions) < header.num_primitives:
         invalid = next(action for action in actions if not 0 <= action < header.num_primitives)
-        raise UserError(f"{where}: action {invalid} is not one of 0..{header.num_primitives - 1}, the range in row 1")
+        raise UserError(
+            f"{where}: action {shortened(invalid)} is not one of 0..{header.num_primitives - 1}, the range in row 1"
+        )
     score, success, frames = entry.get("score"), entry.get("success"), entry.get("frames")
-    if score is not None and not (type(score) in (int, float) and math.isfinite(score)):
-        raise UserError(f"{where}: 'score' must be a number or null, got {score!r}")
+    if score is not None and not json_text.is_number(score):
+        raise UserError(f"{where}: 'score' must be a number or null, got {shortened(score)}")
     if success is not None and not isinstance(success, bool):
-        raise UserError(f"{where}: 'success' must be true, false or null, got {success!r}")
-    if frames is not None and not _is_int(frames):
-        raise UserError(f"{where}: 'frames' must be an integer or null, got {frames!r}")
+        raise UserError(f"{where}: 'success' must be true, false or null, got {shortened(success)}")
+    if frames is not None and not (_is_int(frames) and 0 <= frames < 2**53):
+        raise UserError(f"{where}: 'frames' must be an integer or null, got {shortened(frames)}")
     return RecordedEpisode(actions, score, success, frames)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from masp.printable import figure_text
 from masp.report.statistics import bootstrap_interval
 
 Row = Mapping[str, Any]
@@ -72,7 +73,7 @@ def learning_curves(
         colour = colour_of(variant)
         axes.plot(frames, mean, label=f"{variant} ({len(seeds)} seeds)", color=colour, linewidth=2)
         axes.fill_between(frames, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="environment frames", ylabel=measure, title=title)
+    axes.set(xlabel="environment frames", ylabel=measure, title=figure_text(title))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     save_figure(figure, path)
@@ -104,13 +105,13 @@ def similarity_map(
     image = axes.imshow(ordered, cmap="magma", vmin=0, vmax=max(float(pairs.max()) if pairs.size else 1.0, 1e-6))
     figure.colorbar(image, ax=axes, shrink=0.8, label="similarity")
     if len(order) <= 64:
-        labels = [names[i] for i in order]
+        labels = [figure_text(names[i]) for i in order]
         font = 8 if len(order) <= 32 else 5
         axes.set_xticks(range(len(order)), labels, rotation=90, fontsize=font)
         axes.set_yticks(range(len(order)), labels, fontsize=font)
     else:
         axes.set(xlabel="action (ordered by cluster)", ylabel="action (ordered by cluster)")
-    axes.set_title(title)
+    axes.set_title(figure_text(title))
     save_figure(figure, path)
 
 
@@ -159,12 +160,12 @@ def effects_picture(
         _effect_curves(axis, rows, name, columns)
     left, right = lower.subplots(1, 2)
     shares = decisions / np.maximum(decisions.sum(axis=1, keepdims=True), 1)
-    labels = [names[action] for action in top]
+    labels = [figure_text(names[action]) for action in top]
     few = "" if len(top) == len(names) else f" ({len(top)} of {len(names)})"
     _action_map(left, rows, shares[:, top], labels, f"share of decisions{few}", "viridis", False)
     advantage = np.array([row["advantage"] for row in rows])[:, top]
     _action_map(right, rows, advantage, labels, "value above the mean of all actions", "RdBu_r", True)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(figure_text(title), fontsize=11)
     save_figure(figure, path)
 
 

@@ -10,6 +10,7 @@ from matplotlib.image import AxesImage
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.macros.overlap import overlap_matrix
+from masp.printable import figure_text
 
 COLOUR_BAR_LABEL = "longest common subsequence / longer length"
 _MAX_LABELS = 64
@@ -35,10 +36,10 @@ def draw_overlap(axes: Axes, actions: ActionSet, title: str) -> AxesImage:
     order = chain_order(overlap)
     image = axes.imshow(overlap[np.ix_(order, order)], vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
     if len(order) <= _MAX_LABELS:
-        labels = [f"{spell(sequences[i], actions.primitive_names)}  [{i}]" for i in order]
+        labels = [figure_text(f"{spell(sequences[i], actions.primitive_names)}  [{i}]") for i in order]
         axes.set_yticks(range(len(order)), labels, fontsize=7)
         axes.set_xticks(range(len(order)), [str(i) for i in order], fontsize=7, rotation=90)
-    axes.set_title(title, fontsize=10)
+    axes.set_title(figure_text(title), fontsize=10)
     axes.set_xlabel("macro")
     return image
 

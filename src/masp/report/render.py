@@ -6,9 +6,9 @@ import io
 from typing import Literal
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
 
+from masp.printable import rich_text
 from masp.report.tables import Table, TableCell, summary_lines
 
 Format = Literal["text", "markdown", "latex"]
@@ -93,9 +93,9 @@ def _text(table: Table) -> str:
     for name in table.row_names:
         grid.add_column(name)
     for column in table.columns:
-        grid.add_column(escape(column))
+        grid.add_column(rich_text(column))
     for row, cells in table.rows:
-        grid.add_row(*map(escape, row), *[escape(_lines(cells.get(column), table)) for column in table.columns])
+        grid.add_row(*map(rich_text, row), *[rich_text(_lines(cells.get(column), table)) for column in table.columns])
     out = io.StringIO()
     width = max(Console().width, 30 + 24 * (len(table.columns) + len(table.row_names)))
     Console(file=out, width=width).print(grid)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
+import secrets
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import safetensors
-from safetensors.numpy import load_file, save
+from safetensors.numpy import save
 
+from masp import json_text
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
 FORMAT, VERSION = "masp-bundle", "1"
+TOLERANCE = 1e-3
+"""Rounding that is allowed in a similarity."""
 
 
 class Bundle(NamedTuple):
@@ -26,13 +29,17 @@ class Bundle(NamedTuple):
 
 def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     """Write it; an existing file is replaced whole or not at all."""
-    partial = Path(path).with_name(Path(path).name + ".partial")
-    metadata = {"format": FORMAT, "version": VERSION, "actions": json.dumps(bundle.actions.to_json())}
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    metadata = {"format": FORMAT, "version": VERSION, "actions": json_text.dumps(bundle.actions.to_json())}
     if not partial.parent.is_dir():
         raise UserError(f"{path}: there is no such folder to write to")
-    # The library's own `save_file` ignores the umask.
-    partial.write_bytes(save({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, metadata))
-    partial.replace(path)
+    try:
+        # The library's own `save_file` ignores the umask.
+        partial.write_bytes(save({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, metadata))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def is_bundle(path: str | os.PathLike[str]) -> bool:
@@ -45,15 +52,34 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     try:
         with safetensors.safe_open(path, "np") as file:
             metadata = file.metadata() or {}
-        arrays = load_file(path)
+            if metadata.get("format") != FORMAT or metadata.get("version") != VERSION:
+                raise UserError(f"{path}: not a bundle of version {VERSION}; 'masp similarity export' makes one")
+            if "actions" not in metadata or "similarity" not in file.keys():  # noqa: SIM118 - not a mapping
+                raise UserError(f"{path}: the bundle has no actions or no similarity")
+            similarity = file.get_tensor("similarity")
     except FileNotFoundError:
         raise UserError(f"{path}: no such bundle; 'masp similarity export RUN_DIR --out BUNDLE' makes one") from None
-    except (OSError, safetensors.SafetensorError) as error:
-        raise UserError(f"{path}: not a bundle: {error}") from None
-    if metadata.get("format") != FORMAT or metadata.get("version") != VERSION:
-        raise UserError(f"{path}: not a bundle of version {VERSION}; 'masp similarity export' makes one")
-    actions = ActionSet.from_json(json.loads(metadata["actions"]), str(path))
-    similarity = arrays["similarity"]
-    if similarity.shape != (len(actions), len(actions)):
-        raise UserError(f"{path}: similarity is {similarity.shape} for {len(actions)} actions")
+    except UserError:
+        raise
+    except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: not a bundle: {str(error).partition(chr(10))[0]}") from None
+    actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
+    _require_similarity(similarity, len(actions), str(path))
     return Bundle(actions, similarity)
+
+
+def _require_similarity(similarity: np.ndarray, num_actions: int, where: str) -> None:
+    """Raise `UserError` unless a matrix is a similarity: of floats in [0, 1], symmetric, with ones on the diagonal."""
+    if similarity.shape != (num_actions, num_actions):
+        raise UserError(f"{where}: similarity is {similarity.shape} for {num_actions} actions")
+    if similarity.dtype not in (np.float32, np.float64):
+        raise UserError(f"{where}: similarity is of type {similarity.dtype}, expected float32")
+    if not np.isfinite(similarity).all():
+        row, column = np.argwhere(~np.isfinite(similarity))[0]
+        raise UserError(f"{where}: similarity [{row}, {column}] is not a finite number")
+    if similarity.min() < -TOLERANCE or similarity.max() > 1 + TOLERANCE:
+        raise UserError(f"{where}: similarity has values {similarity.min():g}..{similarity.max():g}, expected 0..1")
+    if not np.allclose(similarity, similarity.T, rtol=0, atol=TOLERANCE):
+        raise UserError(f"{where}: similarity is not symmetric")
+    if not np.allclose(np.diagonal(similarity), 1, rtol=0, atol=TOLERANCE):
+        raise UserError(f"{where}: an action is not similar to itself (the diagonal of the similarity is not 1)")

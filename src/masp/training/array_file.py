@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import safetensors
 
-from masp import ops
+from masp import json_text, ops
 from masp.errors import UserError
 
 State = TypeVar("State")
@@ -56,7 +56,7 @@ def named_arrays(state: Any) -> dict[str, np.ndarray]:
 
 def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
     """Write `arrays` and `about` (JSON values); durable once this returns, and until then the old file stays."""
-    texts = {name: json.dumps(value) for name, value in about.items()}
+    texts = {name: json_text.dumps(value) for name, value in about.items()}
     header = json.dumps({"__metadata__": {**texts, "sha256": _digest(arrays, texts)}, **_layout(arrays)}).encode()
     header += b" " * (-len(header) % 8)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -88,32 +88,34 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     # Files of the first version have neither a description nor a checksum.
     if (expected is not None or texts) and expected != _digest(arrays, texts):
         raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
-    try:
-        about = {name: json.loads(text) for name, text in texts.items()}
-    except (json.JSONDecodeError, RecursionError):
-        raise UserError(f"{path}: its description is not JSON") from None
+    about = {name: json_text.parse(text, f"{path}, {name}") for name, text in texts.items()}
     return arrays, about
 
 
-def read_about(path: Path) -> dict[str, Any]:
-    """What is said about the arrays of a file, without reading them; {} where that cannot be read."""
+def read_about(path: Path) -> dict[str, Any] | None:
+    """What is said about the arrays of a file, without reading them; None where that cannot be read."""
     try:
         with safetensors.safe_open(path, "np") as file:
-            return {name: json.loads(text) for name, text in (file.metadata() or {}).items() if name != "sha256"}
+            texts = {name: text for name, text in (file.metadata() or {}).items() if name != "sha256"}
+        return {name: json_text.parse(text, f"{path}, {name}") for name, text in texts.items()}
     except (OSError, safetensors.SafetensorError, ValueError):
-        return {}
+        return None
 
 
-def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str = "") -> State:
+def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str = "", finite: bool = True) -> State:
     """A record like `like` (arrays or shapes) from named arrays.
 
-    Leaves below the path `any_shape` may have another shape, as what environments save of an episode does.
+    Args:
+      any_shape: leaves below this path may have another shape, as what environments save of an episode does.
+      finite: refuse NaN and infinity, with which a policy cannot play.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     arrays = ops.adapt_layout(arrays, [jax.tree_util.keystr(path) for path, _ in leaves])
-    return jax.tree_util.tree_unflatten(
-        structure, [_fitting(jax.tree_util.keystr(path), leaf, arrays, where, any_shape) for path, leaf in leaves]
-    )
+    values = [_fitting(jax.tree_util.keystr(path), leaf, arrays, where, any_shape) for path, leaf in leaves]
+    for (path, _), array in zip(leaves, values, strict=True):
+        if finite and np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            raise UserError(f"{where}: {jax.tree_util.keystr(path)} has numbers that are not finite")
+    return jax.tree_util.tree_unflatten(structure, values)
 
 
 def sync_directory(path: Path) -> None:

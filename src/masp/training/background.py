@@ -6,6 +6,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from masp.errors import TrainingError
+
 MAX_WAITING = 64
 """Jobs that may wait; when the disk cannot keep up, training waits for it instead of filling the memory."""
 
@@ -35,6 +37,8 @@ class BackgroundWriter:
         self._thread.join()
 
     def _raise_error(self) -> None:
+        if isinstance(self._error, OSError):
+            raise cannot_write(self._error) from self._error
         if self._error is not None:
             raise self._error
 
@@ -48,3 +52,11 @@ class BackgroundWriter:
             finally:
                 self._jobs.task_done()
         self._jobs.task_done()
+
+
+def cannot_write(error: OSError) -> TrainingError:
+    """The error that ends a run whose files cannot be written, as on a full disk."""
+    path = f"{error.filename}: " if error.filename else ""
+    return TrainingError(
+        f"{path}cannot write: {error.strerror or error}; the last checkpoint is whole, --resume goes on from it"
+    )

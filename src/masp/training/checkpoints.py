@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from masp import json_text
 from masp.errors import UserError
 from masp.training import array_file
 from masp.training.replay_log import ReplayLog, read_ring
@@ -44,7 +45,9 @@ class Checkpoints:
         array_file.save(self.file(tick), arrays, about)
         for old in self.ticks()[KEPT:]:
             self.file(old).unlink(missing_ok=True)
-        log.delete_unless(self._segments_in_use())
+        used = self._segments_in_use()
+        if used is not None:
+            log.delete_unless(used)
 
     def load(self, tick: int, like: Any, ring: np.ndarray) -> tuple[Any, dict[str, Any]]:
         """The state at `tick` and what is said about it; `ring` [T, ...] is filled with the replay's observations."""
@@ -53,12 +56,18 @@ class Checkpoints:
         if about.get("format") != FORMAT:
             raise UserError(f"{path}: not a checkpoint of masp")
         if about.get("version") != VERSION:
+            version = json_text.shortened(about.get("version"))
             raise array_file.OtherLayoutError(
-                f"{path}: a checkpoint of version {about.get('version')}, but this masp reads version {VERSION}; "
+                f"{path}: a checkpoint of version {version}, but this masp reads version {VERSION}; "
                 "go on with the masp that wrote it, or start anew with another --out"
             )
-        state = array_file.fill(like, arrays, path, any_shape=".envs")
-        read_ring(self.folder, about["replay"], ring, tick + 1)
+        state = array_file.fill(like, arrays, path, any_shape=".envs", finite=False)
+        read_ring(self.folder, about.get("replay"), ring, tick + 1)
+        for name in ("seconds", "best", "row_frames", "frames_at_row"):
+            if name not in about or not (about[name] is None or json_text.is_number(about[name])):
+                raise UserError(f"{path}: the checkpoint has no usable {name!r}")
+        if not isinstance(about.get("row_usage"), list) or about["seconds"] is None or about["row_frames"] is None:
+            raise UserError(f"{path}: the checkpoint does not say what the run had counted")
         return state, about
 
     def remove_after(self, tick: int) -> None:
@@ -70,10 +79,12 @@ class Checkpoints:
             for path in self.folder.glob("replay-*.rows"):
                 path.unlink(missing_ok=True)
 
-    def _segments_in_use(self) -> set[str]:
-        """Names of the segments that a kept checkpoint needs."""
+    def _segments_in_use(self) -> set[str] | None:
+        """Names of the segments that a kept checkpoint needs; None: a checkpoint cannot be read, so nobody knows."""
         used: set[str] = set()
         for tick in self.ticks():
             about = array_file.read_about(self.file(tick))
+            if about is None:
+                return None
             used.update(entry["file"] for entry in about.get("replay", ()))
         return used

@@ -6,16 +6,16 @@ and so results. Older files hold the settings alone, some of which are named dif
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import masp
-from masp import ops
+from masp import json_text, ops
 from masp.config import TrainConfig, from_flat, replace, to_flat, typed_settings
 from masp.errors import UserError
+from masp.json_text import is_number, shortened
 from masp.macros.actions import ActionSet
 from masp.presets import from_preset
 
@@ -40,8 +40,11 @@ def from_file(values: Any, where: str, count_actions: Callable[[], int]) -> Trai
         return from_flat(_translated(values, where, count_actions), where)
     form, version = values["format"], values.get("version")
     if form != FORMAT:
-        raise UserError(f"{where}: format is {form!r}, not {FORMAT!r}")
-    if not isinstance(version, int) or version > VERSION:
+        raise UserError(f"{where}: format is {shortened(form)}, not {FORMAT!r}")
+    if type(version) is not int or version < 1:
+        raise UserError(f"{where}: version is {shortened(version)}, not a whole number")
+    if version > VERSION:
+        version = shortened(version)
         raise UserError(
             f"{where}: version {version} is newer than {VERSION}, which this masp reads; install a newer masp"
         )
@@ -67,7 +70,8 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
     neutral = NEUTRAL if old.get("trace_length", 1) == 1 else NEUTRAL | {"trace_decay": 0.9}
     for name, value in neutral.items():
         if old.get(name, value) != value:
-            raise UserError(f"{where}: made by an older masp with {name} {old[name]}, a setting that no longer exists")
+            value = old[name] if is_number(old[name]) else shortened(old[name]).strip("'")
+            raise UserError(f"{where}: made by an older masp with {name} {value}, a setting that no longer exists")
     for name in (*NEUTRAL, *UNUSED, "trace_decay"):
         old.pop(name, None)
     for pair, names in PAIRS.items():
@@ -84,6 +88,8 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
     if old.get("penalty_form", "row") == "row":
         old["penalty_form"] = "sum"
     if full_weight := old.pop("full_weight_actions", 0):
+        if not is_number(full_weight) or not is_number(old.get("penalty_weight")):
+            raise UserError(f"{where}: full_weight_actions and penalty_weight must be numbers")
         old["penalty_weight"] *= min(1.0, full_weight / count_actions())
     return old
 
@@ -105,10 +111,7 @@ def read_config(path: str | Path, env: str | None = None, preset: str = "auto") 
         return _from_toml(path, env, preset)
     if path.suffix != ".json":
         raise UserError(f"{path}: expected the config.json of a run, or a TOML file (.toml)")
-    try:
-        values = json.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"{path}: broken JSON: {error}") from None
+    values = json_text.read(path)
     config = _naming(
         path, lambda: from_file(values, str(path), lambda: len(ActionSet.load(path.parent / "actions.json")))
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from masp.agent.agent import Report
 from masp.errors import TrainingError
+from masp.training.evaluation import Played
 
 
 def require_finite(report: Report, env: str, run: Path, frames: int) -> None:
@@ -19,8 +20,21 @@ def require_finite(report: Report, env: str, run: Path, frames: int) -> None:
     problem = _problem(report, env)
     if problem:
         raise TrainingError(
-            f"{problem} (at {frames:,} frames of {run}); the last checkpoint is from before, --resume goes on from it"
+            f"{problem} (at {frames:,} frames of {run}); checkpoints from before stay, --resume goes on from the last"
         )
+
+
+def require_finite_evaluation(played: Played | None, env: str, frames: int) -> None:
+    """Raise `TrainingError` if an evaluation has a return or a value that is not finite."""
+    if played is None:
+        return
+    for name, values in played._asdict().items():
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            raise TrainingError(
+                f"{env}: the {name} of evaluation episode {int(bad[0, -1])} is not a finite number (at {frames:,} "
+                "frames); checkpoints from before stay, --resume goes on from the last"
+            )
 
 
 def _problem(report: Report, env: str) -> str:

@@ -17,6 +17,7 @@ from masp.config import TrainConfig
 from masp.environments.base import HostEnv, Step, derived_seed
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
+from masp.training.checked_env import CheckedEnv
 from masp.training.compiled import ring_ticks, without_observations
 from masp.training.evaluation import Played, Policy, Rollout
 from masp.training.lanes import start_of
@@ -33,7 +34,8 @@ class HostLoop:
     """Trains one seed; has the interface of `CompiledLoop` with an axis of one seed in what it reports."""
 
     def __init__(self, agent: Agent, env: HostEnv, evaluation_env: HostEnv):
-        self.agent, self.env, self._evaluation_env = agent, env, evaluation_env
+        self.agent, self.env = agent, CheckedEnv(env, "training")
+        self._evaluation_env = CheckedEnv(evaluation_env, "evaluation")
         self._seed = 0
 
     def close(self) -> None:

@@ -7,9 +7,10 @@ good as the locks of that file system.
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from masp.errors import UserError
 
@@ -19,17 +20,26 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 
+NO_LOCKS = "the file system has no locks; make sure that no other process writes this run"
+_HELD_BY_ANOTHER = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+
+
 class RunLock:
     """Held while a run is written; `UserError` if another process holds it."""
+
+    held = True
+    """False: the file system has no locks."""
 
     def __init__(self, folder: Path):
         self._path = folder / ".lock"
         self._file: Any = open(self._path, "a+")  # noqa: SIM115 - closed by release()
-        if not _locked(self._file):
-            self._file.seek(0)
-            owner = self._file.read(200).strip() or "another process"
-            self._file.close()
-            raise UserError(f"{folder} is being written by {owner}; wait for it, or choose another --out")
+        try:
+            _lock(self._file)
+        except OSError as error:
+            if error.errno in _HELD_BY_ANOTHER:
+                self._refuse(folder)
+            self.held = False
+            return
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()}\n")
         self._file.flush()
@@ -40,16 +50,18 @@ class RunLock:
             self._file.truncate(0)
             self._file.close()
 
+    def _refuse(self, folder: Path) -> NoReturn:
+        self._file.seek(0)
+        owner = self._file.read(200).strip() or "another process"
+        self._file.close()
+        raise UserError(f"{folder} is being written by {owner}; wait for it, or choose another --out")
 
-def _locked(file: Any) -> bool:
-    """Whether this process now holds the lock on an open file."""
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt
 
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    except OSError:
-        return False
-    return True
+def _lock(file: Any) -> None:
+    """Lock an open file for this process; `OSError` if another process holds it or there are no locks."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    else:
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

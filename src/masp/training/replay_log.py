@@ -7,8 +7,10 @@ a copy of the newest rows, never for the whole replay, and the ring is in memory
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,11 +57,13 @@ class ReplayLog:
         self._file: Any = None
 
     def append(self, first_tick: int, rows: np.ndarray) -> None:
-        """Add the rows [ticks, ...] of consecutive ticks."""
-        if self._open is None or self._open.size >= SEGMENT_BYTES:
-            self._begin(first_tick)
+        """Add the rows [ticks, ...] of consecutive ticks.
+
+        Ticks between the last row and `first_tick` have left the ring before they were logged: a segment has no gaps.
+        """
         segment = self._open
-        assert segment is not None and first_tick == segment.first_tick + segment.ticks, "rows must be consecutive"
+        if segment is None or segment.size >= SEGMENT_BYTES or first_tick != segment.first_tick + segment.ticks:
+            segment = self._begin(first_tick)
         data = np.ascontiguousarray(rows).reshape(-1).view(np.uint8).data
         self._file.write(data)
         segment.digest.update(data)
@@ -84,11 +88,13 @@ class ReplayLog:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Close the file. Rows that cannot be written any more belong to no checkpoint: `entries` raises for those."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             self._file = None
 
-    def _begin(self, first_tick: int) -> None:
+    def _begin(self, first_tick: int) -> Segment:
         if self._open is not None:
             self.entries()
             self._closed.append(self._open.entry())
@@ -98,13 +104,16 @@ class ReplayLog:
         self._file = open(path, "xb")  # noqa: SIM115 - closed by close()
         self._open = Segment(path, first_tick)
         sync_directory(self._folder)
+        return self._open
 
 
-def read_ring(folder: Path, entries: Iterable[dict[str, Any]], ring: np.ndarray, end_tick: int) -> None:
+def read_ring(folder: Path, entries: Any, ring: np.ndarray, end_tick: int) -> None:
     """Fill `ring` [T, ...] with the rows of the ticks before `end_tick`; a `UserError` unless all are whole."""
     capacity = len(ring)
     missing = np.zeros(capacity, bool)
     missing[np.arange(max(0, end_tick - capacity), end_tick) % capacity] = True
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+        raise UserError(f"{folder}: the checkpoint does not say where the rows of its replay are")
     for entry in entries:
         rows = _rows(folder / entry["file"], entry, ring)
         ticks = entry["first_tick"] + np.arange(len(rows))
@@ -115,6 +124,13 @@ def read_ring(folder: Path, entries: Iterable[dict[str, Any]], ring: np.ndarray,
         raise UserError(f"{folder}: {int(missing.sum())} rows of the replay are missing")
 
 
+def _is_entry(entry: Any) -> bool:
+    """Whether an entry of a checkpoint can name a segment in its own folder."""
+    if not isinstance(entry, dict) or not re.fullmatch(r"replay-\d{1,20}\.rows", str(entry.get("file"))):
+        return False
+    return all(type(entry.get(name)) is int and 0 <= entry[name] < 2**62 for name in ("first_tick", "ticks", "bytes"))
+
+
 def _rows(path: Path, entry: dict[str, Any], ring: np.ndarray) -> np.ndarray:
     """The rows of one segment, as far as the checkpoint knew it."""
     row_bytes = ring[:1].nbytes
@@ -122,9 +138,9 @@ def _rows(path: Path, entry: dict[str, Any], ring: np.ndarray) -> np.ndarray:
         raise UserError(f"{path}: the replay has rows of another size; was it made with other settings?")
     try:
         with open(path, "rb") as file:
-            data = file.read(entry["bytes"])
+            data = file.read(min(entry["bytes"], os.fstat(file.fileno()).st_size))
     except OSError as error:
         raise UserError(f"{path}: the replay cannot be read: {error.strerror}") from None
-    if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry["sha256"]:
+    if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry.get("sha256"):
         raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
     return np.frombuffer(data, ring.dtype).reshape(entry["ticks"], *ring.shape[1:])

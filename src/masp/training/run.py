@@ -125,7 +125,7 @@ def load_run(path: str | Path, env_options: Sequence[str] = (), torso: Any = Non
 def _agent(config: TrainConfig, actions: ActionSet, about: dict[str, Any], other_options: bool) -> Agent:
     """The agent of a run, from the description in its policy file if it has one and it still applies."""
     if "environment" in about and not other_options:
-        return Agent(config, environment_of(about, actions), actions)
+        return Agent(config, environment_of(about, actions, "policy.safetensors"), actions)
     loop = make_loop(config, actions)
     loop.close()
     return loop.agent

@@ -15,17 +15,21 @@ summary.json            final figures; there only when the run is finished
 from __future__ import annotations
 
 import csv
-import json
-import secrets
+import warnings
 from pathlib import Path
 from typing import Any
 
+from masp import json_text
 from masp.config import TrainConfig, replace
-from masp.errors import UserError
+from masp.errors import ReadingWarning, UserError
+from masp.json_text import read as read_json
+from masp.json_text import write as write_json
 from masp.macros.actions import ActionSet
 from masp.training import config_file
 from masp.training.checkpoints import Checkpoints
-from masp.training.lock import RunLock
+from masp.training.lock import NO_LOCKS, RunLock
+
+__all__ = ["MetricsWriter", "RunDir", "read_json", "read_lines", "write_json"]
 
 
 class RunDir:
@@ -61,11 +65,11 @@ class RunDir:
             self._require_unused()
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock(self.path)
-        messages = []
+        messages = [] if self._lock.held else [f"{self.path}: {NO_LOCKS}"]
         if resume and self.config_file.exists():
-            messages = self._continue(config)
+            messages += self._continue(config)
         elif resume:
-            messages = [f"{self.path}: there is no run to resume; starting a new one"]
+            messages.append(f"{self.path}: there is no run to resume; starting a new one")
         write_json(self.config_file, config_file.to_file(config))
         actions.save(self.actions_file)
         self.checkpoints.folder.mkdir(exist_ok=True)
@@ -106,10 +110,10 @@ class RunDir:
             )
         if not self.checkpoints.ticks():
             messages.append(f"{self.path}: there is no checkpoint yet; starting anew, earlier metrics are kept aside")
-            self._set_metrics_aside()
         return messages
 
-    def _set_metrics_aside(self) -> None:
+    def set_metrics_aside(self) -> None:
+        """Rename earlier metrics, if there are any, so that a run that starts anew does not replace them."""
         for path in (self.metrics_jsonl, self.metrics_csv):
             if path.exists():
                 numbers = (n for n in range(1, 10_000) if not path.with_suffix(f".{n}{path.suffix}").exists())
@@ -138,7 +142,7 @@ class MetricsWriter:
         """Rows after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
         kept = run.read_metrics() if keep_to_frames is not None else []
         kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
-        replace_text(run.metrics_jsonl, "".join(json.dumps(row) + "\n" for row in kept))
+        json_text.replace_text(run.metrics_jsonl, "".join(json_text.dumps(row) + "\n" for row in kept))
         self._jsonl = open(run.metrics_jsonl, "a")  # noqa: SIM115 - closed by close()
         self._csv_file = open(run.metrics_csv, "w", newline="")  # noqa: SIM115
         self._csv: csv.DictWriter[str] | None = None
@@ -155,7 +159,7 @@ class MetricsWriter:
         """One row, with the operating system when this returns."""
         self.last_row = row
         self._append_csv(row)
-        self._jsonl.write(json.dumps(row) + "\n")
+        self._jsonl.write(json_text.dumps(row) + "\n")
         self._jsonl.flush()
 
     def _append_csv(self, row: dict[str, Any]) -> None:
@@ -171,27 +175,29 @@ class MetricsWriter:
         self._csv_file.close()
 
 
-def write_json(path: Path, data: Any) -> None:
-    """Replace the file whole."""
-    replace_text(path, json.dumps(data, indent=1) + "\n")
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Replace the file whole; of several processes that do so at once, one wins."""
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-    partial.write_text(text)
-    partial.replace(path)
-
-
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines, without a last one that a kill has torn; none where there is no file."""
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    """The rows of a file of JSON lines, without a last one that a kill has torn; none where there is no file.
+
+    A row that cannot be used is left out, with a warning. NaN of older files is null.
+    """
+    text = json_text.read_bytes(path) if path.exists() else b""
+    rows = []
+    for number, line in enumerate(text[: text.rfind(b"\n") + 1].split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(_row(line, f"{path}, line {number}"))
+        except UserError as error:
+            warnings.warn(f"{error}; the line is left out", ReadingWarning, stacklevel=2)
+    return rows
 
 
-def read_json(path: Path) -> Any:
-    """Parsed JSON, or a `UserError` that names the file and the place."""
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise UserError(f"{path}: broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
+def _row(line: bytes, where: str) -> dict[str, Any]:
+    row = json_text.parse(line, where, constant=lambda name: None)
+    if not isinstance(row, dict) or type(row.get("frames")) is not int or not json_text.is_number(row["frames"]):
+        raise UserError(f"{where}: not a row of metrics, which is an object with a whole number 'frames'")
+    for name, value in row.items():
+        parts = value if isinstance(value, list) else [value]
+        if not all(part is None or isinstance(part, bool) or json_text.is_number(part) for part in parts):
+            raise UserError(f"{where}: {name!r} is not a number, null or a list of numbers")
+    return row

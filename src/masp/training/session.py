@@ -7,6 +7,7 @@ depends neither on the chunks nor on the clock.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,13 +17,13 @@ import numpy as np
 
 from masp.agent.agent import Agent, Report
 from masp.config import TrainConfig
-from masp.errors import TrainingError, UserError
+from masp.errors import UserCodeError, UserError
 from masp.similarity.bundle import Bundle, save_bundle
 from masp.similarity.matrix import as_matrix
 from masp.training import array_file
-from masp.training.background import BackgroundWriter
+from masp.training.background import BackgroundWriter, cannot_write
 from masp.training.callbacks import Callback, RunView
-from masp.training.finite import require_finite
+from masp.training.finite import require_finite, require_finite_evaluation
 from masp.training.lanes import lane_actions, shared_config
 from masp.training.loop import Loop, make_loop
 from masp.training.policy import about_policy
@@ -53,6 +54,7 @@ class Session:
         self._metrics: list[MetricsWriter] = []
         self._logs: list[ReplayLog] = []
         self._wants_stop: set[int] = set()
+        self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
         self._writer = BackgroundWriter()
 
@@ -60,23 +62,31 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.close()
-        self._writer.close()
-        closing: list[Any] = [*self._metrics, *self._logs, *self._runs, *self._callbacks]
-        for part in closing:
-            part.close()
+        parts: list[Any] = [self._loop, self._writer, *self._metrics, *self._logs, *self._runs, *self._callbacks]
+        with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
+            for part in reversed(parts):
+                stack.callback(part.close)
 
     def run(self) -> list[dict[str, Any]]:
         """Train to the end, or until a signal or a callback says stop; the summary of every run."""
         for run, config, actions in zip(self._runs, self._configs, self._actions, strict=True):
             for message in run.open(config, actions, self._resume):
                 self._tell(message)
+        try:
+            return self._run()
+        except OSError as error:
+            raise cannot_write(error) from error
+
+    def _run(self) -> list[dict[str, Any]]:
         with StopRequest() as self._stop:
             self._begin()
             self._warm_up()
-            while self._row_at < self._config.frames and len(self._wants_stop) < len(self._runs):
-                self._advance(min(_next_multiple(self._row_at, self._config.log_every_frames), self._config.frames))
-                self._write_rows(evaluate=self._evaluation_due())
+            if self._frames_at_row is None:
+                self._frames_at_row = self._frames()
+            while self._frames_at_row < self._config.frames and len(self._wants_stop) < len(self._runs):
+                target = min(_next_multiple(self._frames_at_row, self._config.log_every_frames), self._config.frames)
+                self._advance(target, learn=True)
+                self._write_rows(evaluate=self._evaluation_due(self._frames_at_row))
             return self._finish()
 
     def _begin(self) -> None:
@@ -84,9 +94,8 @@ class Session:
         self._state = self._loop.init(self._configs, self._actions)
         restored = self._restore() if self._resume else None
         if restored is None:
-            for run in self._runs:
-                run.checkpoints.remove_after(-1)  # of runs that cannot go on together
-        abouts = restored or [{"seconds": 0.0, "best": None, "row_at": 0} for _ in self._runs]
+            self._start_anew()
+        abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
         reports = self._loop.reports(self._state)
         for run, about, report in zip(self._runs, abouts, reports, strict=True):
             self._logs.append(ReplayLog(run.checkpoints.folder, self._agent.replay_ticks, about.get("replay", ())))
@@ -94,7 +103,8 @@ class Session:
             about.setdefault("row_usage", (0 * report.usage).tolist())
         self._row_usage = [np.array(about["row_usage"]) for about in abouts]
         self._best = [about["best"] for about in abouts]
-        self._row_at = int(abouts[0]["row_at"])  # frames at the last row, or when learning began
+        # Not the frames of the checkpoint: a run that was saved just before a row must still write it.
+        self._frames_at_row = abouts[0].get("frames_at_row")
         self._next_logged_tick = int(self._state.agent.tick) + 1 if restored else 0
         self._seconds_before = float(abouts[0]["seconds"])
         self._started = self._saved = time.perf_counter()
@@ -104,6 +114,17 @@ class Session:
             for i, (run, config, actions) in enumerate(zip(self._runs, self._configs, self._actions, strict=True))
         ]
         self._each("on_start")
+
+    def _start_anew(self) -> None:
+        """Keep earlier metrics aside, and remove checkpoints of runs that cannot go on together."""
+        for run in self._runs:
+            if run.checkpoints.ticks():
+                self._tell(
+                    f"{run.path}: the runs that train together have no checkpoint in common; starting anew, earlier "
+                    "metrics are kept aside"
+                )
+            run.set_metrics_aside()
+            run.checkpoints.remove_after(-1)
 
     def _restore(self) -> list[dict[str, Any]] | None:
         """What the newest usable checkpoint says of every run, after its state was taken over; None without one."""
@@ -136,9 +157,8 @@ class Session:
         self._advance(self._config.agent.min_replay_steps * self._agent.info.frames_per_step, learn=False)
         while self._loop.replay_is_empty(self._state):
             self._state = self._loop.run(self._state, 1, False)
-        if self._row_at == 0:
-            self._row_at = self._frames()
-            self._require_frames_beyond(self._row_at)
+        if int(self._state.agent.learner.updates) == 0:
+            self._require_frames_beyond(self._frames())
 
     def _require_frames_beyond(self, warm_up: int) -> None:
         if self._config.frames <= warm_up:
@@ -175,9 +195,9 @@ class Session:
         """Seconds of training, those before the run was resumed included."""
         return self._seconds_before + time.perf_counter() - self._started
 
-    def _evaluation_due(self) -> bool:
+    def _evaluation_due(self, before: int) -> bool:
         period, now = self._config.eval_every_frames, self._frames()
-        return now >= self._config.frames or (bool(period) and self._row_at // period != now // period)
+        return now >= self._config.frames or (bool(period) and before // period != now // period)
 
     def _write_rows(self, evaluate: bool) -> None:
         """One row of the metrics per run."""
@@ -185,6 +205,8 @@ class Session:
         self._require_finite(reports)
         episodes, number = self._config.eval_episodes, int(self._state.agent.tick)
         played = self._loop.evaluate(self._state, episodes, number) if evaluate else None
+        require_finite_evaluation(played, self._config.env, self._frames())
+        rows: list[dict[str, Any]] = []
         elapsed = time.perf_counter() - self._started
         speed = (self._frames() - self._started_frames) * len(self._runs) / elapsed
         for i, (report, frames) in enumerate(zip(reports, self._loop.frames(self._state), strict=True)):
@@ -196,10 +218,11 @@ class Session:
             self._metrics[i].write(row)
             if evaluate:
                 self._write_policy(i, report, row)
-            self._call_row(i, row, evaluate)
-        self._row_usage = [report.usage for report in reports]
-        self._row_at = self._frames()
+            rows.append(row)
+        self._row_usage, self._frames_at_row = [report.usage for report in reports], self._frames()
         self._state = self._loop.reset_tally(self._state)
+        for i, row in enumerate(rows):  # last: a callback that raises leads to a checkpoint of the state after the rows
+            self._call_row(i, row, evaluate)
 
     def _penalty_row(self, i: int, report: Report, values: np.ndarray) -> dict[str, Any]:
         """What run `i` has learned of the similarity, and what the penalty does."""
@@ -225,7 +248,7 @@ class Session:
                     self._save()
                     self._writer.wait()
                 name = type(callback).__name__
-                raise TrainingError(
+                raise UserCodeError(
                     f"{self._runs[i].path}: the callback {name}.{moment} raised {type(error).__name__}: {error}; "
                     "what was trained so far is saved, --resume goes on"
                 ) from error
@@ -277,14 +300,15 @@ class Session:
             about = {
                 **about_policy(self._configs[i], self._agent.info, self._actions[i], int(frames[i])),
                 "row_frames": self._metrics[i].last_frames,
+                "frames_at_row": self._frames_at_row,
                 "row_usage": self._row_usage[i].tolist(),
-                "row_at": self._row_at,
                 "seconds": self._seconds(),
                 "best": self._best[i],
             }
             self._writer.submit(partial(run.checkpoints.save, tick, arrays, about, self._logs[i]))
-            self._call("on_checkpoint", i, int(frames[i]))
         self._saved = time.perf_counter()
+        for i in range(len(self._runs)):
+            self._call("on_checkpoint", i, int(frames[i]))
 
     def _stop_by_signal(self) -> None:
         """Save everything and end."""

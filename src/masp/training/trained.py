@@ -16,10 +16,11 @@ from masp.agent.agent import Agent
 from masp.agent.torso import torso_text
 from masp.config import from_flat, replace
 from masp.errors import UserError
+from masp.json_text import shortened
 from masp.macros.actions import ActionSet
 from masp.training import array_file
 from masp.training.checkpoints import Checkpoints
-from masp.training.policy import environment_of
+from masp.training.policy import VERSION, environment_of
 
 Which = Literal["last", "best", "checkpoint"]
 
@@ -131,11 +132,14 @@ def load_agent(
     arrays, about = array_file.read(file)
     if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:
         raise UserError(f"{file}: not a policy that says what it was trained for; was it written by an older masp?")
-    actions = ActionSet.from_json(about["actions"], str(file))
-    config = from_flat(about["config"], str(file))
+    if about.get("version") != VERSION:
+        version = shortened(about.get("version"))
+        raise UserError(f"{file}: version {version}, but this masp reads version {VERSION}; use the masp that wrote it")
+    actions = ActionSet.from_json(about.get("actions"), str(file))
+    config = from_flat(about.get("config"), str(file))  # type: ignore[arg-type]
     if torso is not None:
         config = replace(config, torso=torso_text(torso))
-    agent = Agent(config, environment_of(about, actions), actions)
+    agent = Agent(config, environment_of(about, actions, str(file)), actions)
     template = jax.eval_shape(agent.policy_template)
     if about["format"] == "masp-checkpoint":
         arrays = _as_policy(arrays)
@@ -164,5 +168,5 @@ def _as_policy(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, array in arrays.items()
         if name.startswith(_CHECKPOINT_PARAMS)
     }
-    similarity = next(arrays[name] for name in _CHECKPOINT_SIMILARITY if name in arrays)
-    return {**policy, "['similarity']": similarity}
+    similarity = [arrays[name] for name in _CHECKPOINT_SIMILARITY if name in arrays]
+    return {**policy, **({"['similarity']": similarity[0]} if similarity else {})}

@@ -11,6 +11,7 @@ chunk is parsed row by row, which either succeeds or names the first broken row.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -172,6 +173,8 @@ def _parse_vectorised(text: bytes, columns: tuple[str, ...], num_primitives: int
         return Rows(actions, end_rows, [float("nan")] * len(end_rows), float("nan"))
     column = columns.index("score")
     scores = [float(text[starts[row, column] : ends[row, column]]) for row in [*end_rows.tolist(), -1]]
+    if not all(map(math.isfinite, scores)):
+        return None
     return Rows(actions, end_rows, scores[:-1], scores[-1])
 
 
@@ -264,10 +267,9 @@ def _check_row(index: int, row: dict[str, bytes], num_primitives: int) -> None:
 
 def _is_number(field: bytes) -> bool:
     try:
-        float(field)
+        return math.isfinite(float(field))
     except ValueError:
         return False
-    return True
 
 
 def _shown(field: bytes) -> str:

@@ -1,0 +1,27 @@
+"""Text from files, made harmless for a terminal, for rich and for matplotlib."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of characters that are no text: control, format, half surrogates, separators of lines."""
+
+
+def printable(text: str) -> str:
+    """`text` with U+FFFD in place of control characters, such as those of escape sequences and line ends."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("\ufffd" if unicodedata.category(letter) in _HIDDEN else letter for letter in text)
+
+
+def rich_text(text: str) -> str:
+    """`text` to show by rich as it is: brackets are not markup."""
+    from rich.markup import escape
+
+    return escape(printable(text))
+
+
+def figure_text(text: str) -> str:
+    """`text` to show by matplotlib as it is: dollar signs do not begin a formula."""
+    return printable(text).replace("$", r"\$")
