@@ -150,10 +150,10 @@ def test_a_torso_of_the_user():
     class Torso(nn.Module):
         @nn.compact
         def __call__(self, x):
-            return nn.Dense(7)(x["position"])
+            return nn.Dense(7)(x[:, :2])
 
     network = QNetwork("vector", 3, 5, hidden=8, dueling=True, noisy=False, embedding=2, torso=Torso())
-    observation = {"position": jnp.ones((4, 2)), "unused": jnp.ones((4, 9))}
+    observation = jnp.ones((4, 9))
     outputs, variables = network.init_with_output(jax.random.PRNGKey(0), observation, jnp.eye(3))
     assert outputs.shape == (4, 3, 5)
     assert variables["params"]["torso"]["Dense_0"]["kernel"].shape == (2, 7)

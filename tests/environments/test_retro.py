@@ -228,8 +228,8 @@ def test_making_a_game_prints_nothing_and_does_not_import_jax():
 
 
 TINY = "--variant macros --frames 400 --num-envs 2 --hidden 8 --batch-size 4 --stack 2 --num-atoms 1 --n-step 1"
-TINY += " --no-noisy --no-dueling --no-prioritised --replay-steps 400 --min-replay-steps 20 --eval-episodes 2"
-TINY += " --log-every-frames 200 --eval-every-frames 0 --checkpoint-every-frames 200"
+TINY += " --no-noisy --no-dueling --priority-exponent 0 --replay-steps 400 --min-replay-steps 20 --eval-episodes 2"
+TINY += " --log-every-frames 200 --eval-every-frames 0"
 OPTIONS = ["--env-options", "buttons=LEFT,B", "size=36", "noops=5", "max_steps=20", "repeat=2"]
 
 

@@ -41,7 +41,7 @@ def start() -> Iterator[Start]:
     running: list[subprocess.Popen] = []
 
     def begin(store: Path, *flags: str) -> subprocess.Popen:
-        environment = {**os.environ, "XLA_FLAGS": QUICK_TO_COMPILE}
+        environment = {**os.environ, "XLA_FLAGS": QUICK_TO_COMPILE, "MASP_CHECKPOINT_SECONDS": "0"}
         command = [sys.executable, str(PROGRAM), str(store), *flags]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.append(process)

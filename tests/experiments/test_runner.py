@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 from tiny_experiment import BASE, PLAIN, RICH, TINY
 from tiny_runs import finish, full_record, half_way, lines, results, wait_for
 
@@ -23,6 +22,7 @@ from masp.macros.actions import ActionSet
 from masp.report.tables import build
 from masp.similarity.bundle import load_bundle
 from masp.similarity.consensus import consensus
+from masp.training import array_file
 
 
 def test_a_killed_runner_resumes_from_its_checkpoint(expected, new_store, start, tmp_path):
@@ -34,9 +34,7 @@ def test_a_killed_runner_resumes_from_its_checkpoint(expected, new_store, start,
     killed.wait()
     assert len(lines(store)) < 2
     store = store.rename(tmp_path / "moved")
-    (run,) = [
-        folder for folder in (store / "work/runs").glob("*/seed-*") if (folder / "checkpoint.safetensors").exists()
-    ]
+    (run,) = [folder for folder in (store / "work/runs").glob("*/seed-*") if list(folder.glob("checkpoints/*.rows"))]
     created = (run / "actions.json").stat().st_mtime_ns
     finish(start(store))
     assert (run / "actions.json").stat().st_mtime_ns == created  # resumed, not started again
@@ -50,8 +48,10 @@ def test_a_checkpoint_of_another_version_starts_again(expected, new_store, start
     wait_for(lambda: half_way(store), killed)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    (checkpoint,) = store.glob("work/runs/*/seed-*/checkpoint.safetensors")
-    save_file({".agent.tick": np.array(50, np.int32)}, checkpoint)
+    for checkpoint in store.glob("work/runs/*/seed-*/checkpoints/checkpoint-*.safetensors"):
+        array_file.save(
+            checkpoint, {".agent.tick": np.array(50, np.int32)}, {"format": "masp-checkpoint", "version": 1}
+        )
     finish(start(store))
     assert results(store) == expected
 

@@ -48,7 +48,7 @@ MINED = MacroSet(Play(AGENT, steps=200, epsilon=0.5), k=2, min_length=1, max_len
 
 
 PLAIN = dataclasses.replace(BASE, control="macros", seeds=(0, 1), together=False, frames=2_000)
-"""With a checkpoint every 100 frames, to be killed between two of them."""
+"""Long enough to be killed between two checkpoints, which come after every chunk (`conftest.start`)."""
 
 
 def cells(scale: Scale) -> list[Cell]:

@@ -75,6 +75,6 @@ def half_way(store_path):
     pids = []
     for folder in (store_path / "work" / "runs").glob("*"):
         message = claims.holder(store_path / "work" / "claims" / folder.name)
-        if message and list(folder.glob("seed-*/checkpoint.safetensors")):
+        if message and list(folder.glob("seed-*/checkpoints/checkpoint-*.safetensors")):
             pids.append(message["pid"])
     return pids

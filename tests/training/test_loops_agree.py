@@ -46,7 +46,7 @@ def run_both(config: TrainConfig, ticks: int) -> tuple[Any, Any]:
     env = PlantedGrid(size=4, copies=1, max_steps=6)
     agent = Agent(config, env.info, ACTIONS)
     on_host: Any = JaxOnHost(env, config.num_envs, seed=7)
-    compiled, host = CompiledLoop(agent, env), HostLoop(agent, on_host, None)  # type: ignore[arg-type]
+    compiled, host = CompiledLoop(agent, env), HostLoop(agent, on_host, on_host)
     configs = [replace(config, seed=7)]
     one, other = compiled.init(configs, [ACTIONS]), host.init(configs, [ACTIONS])
     for learn in (False, True):

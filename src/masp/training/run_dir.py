@@ -68,10 +68,10 @@ class RunDir:
         messages = [] if self._lock.held else [f"{self.path}: {NO_LOCKS}"]
         if resume and self.config_file.exists():
             messages += self._continue(config)
-        elif resume:
-            messages.append(f"{self.path}: there is no run to resume; starting a new one")
+        else:
+            messages += [f"{self.path}: there is no run to resume; starting a new one"] if resume else []
+            actions.save(self.actions_file)
         write_json(self.config_file, config_file.to_file(config))
-        actions.save(self.actions_file)
         self.checkpoints.folder.mkdir(exist_ok=True)
         return messages
 

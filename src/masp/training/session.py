@@ -8,6 +8,7 @@ depends neither on the chunks nor on the clock.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -34,7 +35,7 @@ from masp.training.stopping import StoppedBySignal, StopRequest
 
 CHUNK_SECONDS = 1.0
 """How long training may run before it looks at signals and the clock."""
-CHECKPOINT_SECONDS = 180.0
+CHECKPOINT_SECONDS = float(os.environ.get("MASP_CHECKPOINT_SECONDS", "180"))
 """Time between checkpoints."""
 
 
