@@ -174,7 +174,7 @@ def _check_noise(store_path, records):
         assert (store_path / record["config"]["macros"]).exists()
         assert record["seeds_together"] == [0, 1]
     (play,) = (store_path / "plays").iterdir()  # kept, so that other macros can be mined from it later
-    assert {action for episode in json.loads(play.read_text()) for action in episode} <= {0, 1, 2}
+    assert {action for episode in json.loads(play.read_text()) for action in episode["actions"]} <= {0, 1, 2}
 
 
 def test_the_summary_of_a_plan_counts_what_is_left(new_store):

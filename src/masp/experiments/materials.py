@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import shutil
@@ -141,35 +142,51 @@ def _mined(macros: MacroSet, play: Play, own: ActionSet, store: Store) -> Action
 def _recorded_play(play: Play, agent: Trial, store: Store) -> list[list[int]]:
     """Play of a trained agent. It is kept, so that other numbers of macros are mined from the same play."""
     seed = agent.seeds[0]
-    file = store.play_file(f"{trial_id(agent)}-{seed}-{play.steps}-{play.epsilon:g}")
+    file = store.play_file(f"{trial_id(agent)}-{seed}-{play.steps}-{play.epsilon:g}-scored")
 
     def make(partial: Path) -> None:
         run = load_run(store.run_dir_of(trial_id(agent), seed))
         partial.write_text(json.dumps(record_play(run, play.steps, play.epsilon, seed)))
 
     _make_once(file, make)
-    episodes: list[list[int]] = read_json(file)
-    return episodes
+    return best_episodes(read_json(file), play.successful)
 
 
-def record_play(run: Run, steps: int, epsilon: float, seed: int) -> list[list[int]]:
-    """Primitives of episodes with at least `steps` steps in total; episodes that are still running are cut."""
+def best_episodes(episodes: list[dict[str, Any]], share: float) -> list[list[int]]:
+    """Primitives of the best `share` of the complete episodes by return, in the order of play; 1: of all play."""
+    if share >= 1:
+        return [episode["actions"] for episode in episodes]
+    complete = [i for i, episode in enumerate(episodes) if episode["complete"]]
+    by_return = sorted(complete, key=lambda i: -episodes[i]["return"])
+    return [episodes[i]["actions"] for i in sorted(by_return[: math.ceil(share * len(complete))])]
+
+
+def record_play(run: Run, steps: int, epsilon: float, seed: int) -> list[dict[str, Any]]:
+    """Episodes with at least `steps` steps in total: their primitives, their return, and whether they came to an end.
+
+    Those that are still running at the end are cut.
+    """
     env = make_player_env(run.config.env, run.config.env_options, min(PLAYER_ENVS, run.config.num_envs))
-    current: list[list[int]] = [[] for _ in range(env.num_envs)]
+    current = [_empty_episode() for _ in range(env.num_envs)]
     episodes = []
     played = 0
     for tick in play_ticks(run, env, seed, epsilon):
         done = np.asarray(tick.step.terminated) | np.asarray(tick.step.truncated)
         for i in np.flatnonzero(~tick.resetting):
-            current[i].append(int(tick.primitive[i]))
+            current[i]["actions"].append(int(tick.primitive[i]))
+            current[i]["return"] += float(tick.step.reward[i])
             played += 1
             if done[i]:
-                episodes.append(current[i])
-                current[i] = []
+                episodes.append({**current[i], "complete": True})
+                current[i] = _empty_episode()
         if played >= steps:
             break
     env.close()
-    return episodes + [actions for actions in current if actions]
+    return episodes + [episode for episode in current if episode["actions"]]
+
+
+def _empty_episode() -> dict[str, Any]:
+    return {"actions": [], "return": 0.0, "complete": False}
 
 
 def _make_once(file: Path, make: Callable[[Path], Any]) -> None:

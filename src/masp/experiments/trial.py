@@ -46,6 +46,8 @@ class Play:
     """Hash of the content of the files."""
     stride: int = 1
     """Take every stride-th action of the files (Atari: 4)."""
+    successful: float = 1.0
+    """Share of the agent's complete episodes, the best by return, that macros are mined from; 1: all play."""
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,8 @@ def _macro_recipe(macros: MacroSet) -> dict[str, Any]:
         recipe["play"] = [play.digest, play.stride]
         if play.agent is not None:
             recipe["play"] = [trial_id(play.agent), play.agent.seeds[0], play.steps, play.epsilon]
+            if play.successful < 1:
+                recipe["successful"] = play.successful
     return recipe
 
 

@@ -63,8 +63,8 @@ def _row(row: tuple[str, ...], rainbow: Trial, columns: dict[str, str], macros: 
 def _defaults_minatar(scale: Scale) -> list[Cell]:
     """Smoke is one game; laptop two with ten seeds, one of them with many macros too; paper all five, thirty seeds."""
     if scale == "smoke":
-        return _minatar_rows(minatar.setting(scale, minatar.ONE, None), K, FIXED)
-    laptop = minatar.setting("laptop", minatar.PAIR if scale == "laptop" else minatar.ALL, None)
+        return _minatar_rows(minatar.short(scale, minatar.ONE, None), K, FIXED)
+    laptop = minatar.short("laptop", minatar.PAIR if scale == "laptop" else minatar.ALL, None)
     few = dataclasses.replace(
         laptop,
         frames=minatar.STRUCTURE_FRAMES,
@@ -117,7 +117,8 @@ EXPERIMENTS = {
         cells=_defaults_minatar,
         notes={
             "smoke": minatar.NOTES["smoke"],
-            "laptop": minatar.NOTES["laptop"] + "; ten seeds, with 1024 macros thirty",
+            "laptop": "100,000 frames; macros mined from the play of another Rainbow agent; scalar values, no "
+            "embedding; ten seeds, with 1024 macros thirty",
             "paper": "five games, 30 seeds",
         },
     ),

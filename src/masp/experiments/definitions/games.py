@@ -36,6 +36,10 @@ class Setting:
     """Frames that the recorded agent trains for; 0: as many as the others."""
     play_steps: int = 50_000
     """Steps that are recorded of it."""
+    play_overrides: tuple[tuple[str, Any], ...] | None = None
+    """Settings of the recorded agent; None: those of the others."""
+    successful: float = 1.0
+    """Share of the recorded episodes, the best by return, that macros are mined from."""
     literal: bool = False
     """Mine with the paper's heuristic."""
     weights: tuple[float, ...] = ()
@@ -68,9 +72,12 @@ class Setting:
         play = self.human(self.games[game])
         if play is None:
             agent = dataclasses.replace(
-                self.trial(game, "rainbow"), seeds=(RECORDING_SEED,), frames=self.play_frames or self.frames
+                self.trial(game, "rainbow"),
+                seeds=(RECORDING_SEED,),
+                frames=self.play_frames or self.frames,
+                overrides=self.overrides if self.play_overrides is None else self.play_overrides,
             )
-            play = Play(agent, self.play_steps)
+            play = Play(agent, self.play_steps, successful=self.successful)
         return MacroSet(play, k, literal=self.literal, noise=noise)
 
     def _sweep(self, control: str) -> Sweep | None:
@@ -95,18 +102,20 @@ def comparison(setting: Setting) -> list[Cell]:
     return cells
 
 
-def number_of_macros(setting: Setting, ks: Sequence[int]) -> list[Cell]:
+def number_of_macros(setting: Setting, ks: Sequence[int], controls: Sequence[str] = COMPARED[1:]) -> list[Cell]:
     """Rows (game, k); k = 0 is Rainbow on primitives."""
     cells = []
     for game in setting.games:
         cells.append(Cell((game, "0"), "rainbow", setting.trial(game, "rainbow")))
         for k in ks:
             macros = setting.macros(game, k)
-            cells += [Cell((game, str(k)), control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
+            cells += [Cell((game, str(k)), control, setting.trial(game, control, macros)) for control in controls]
     return cells
 
 
-def noisy_macros(setting: Setting, probabilities: Sequence[float]) -> list[Cell]:
+def noisy_macros(
+    setting: Setting, probabilities: Sequence[float], controls: Sequence[str] = COMPARED[1:]
+) -> list[Cell]:
     """Rows (game, probability that a macro is replaced); Rainbow has no macros and stands in the first row."""
     cells = []
     for game in setting.games:
@@ -114,7 +123,7 @@ def noisy_macros(setting: Setting, probabilities: Sequence[float]) -> list[Cell]
         for noise in probabilities:
             macros = setting.macros(game, noise=noise)
             row = (game, f"{noise:g}")
-            cells += [Cell(row, control, setting.trial(game, control, macros)) for control in COMPARED[1:]]
+            cells += [Cell(row, control, setting.trial(game, control, macros)) for control in controls]
     return cells
 
 

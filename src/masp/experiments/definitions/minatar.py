@@ -1,6 +1,6 @@
 """MinAtar, the affordable counterpart of Atari: comparison, ablations, and `structure-minatar` with swept weights.
 
-Smoke and laptop learn scalar values without an embedding: with 1024 macros, 51 atoms would make 6.7 million weights of
+The ablations learn scalar values without an embedding: with 1024 macros, 51 atoms would make 6.7 million weights of
 the last layer, and an embedding of the similarity 17 million. All variants are treated alike.
 """
 
@@ -11,14 +11,31 @@ from functools import partial
 
 from masp.environments.registry import MINATAR_IDS
 from masp.experiments.controls import COMPARED
-from masp.experiments.definitions.games import K, Setting, comparison, noisy_macros, number_of_macros, transfer
+from masp.experiments.definitions.games import (
+    SELECTION_SEEDS,
+    K,
+    Setting,
+    comparison,
+    noisy_macros,
+    number_of_macros,
+    transfer,
+)
 from masp.experiments.experiment import Cell, Experiment, Scale, options, with_intra_option
-from masp.presets import SWEEPS
+from masp.experiments.trial import Sweep, Trial
+from masp.presets import PAPER, SWEEPS
 
 TITLES = {name.removeprefix("minatar-").replace("_", " ").title(): name for name in MINATAR_IDS}
 """`Space Invaders` to `minatar-space_invaders`."""
 ALL, PAIR, ONE = tuple(TITLES), ("Breakout", "Space Invaders"), ("Breakout",)
 """The paper finds Breakout and Space Invaders similar."""
+TWO = ("Breakout", "Asterix")
+"""The games of the controls and ablations at full scale; Asterix played no part in settling the defaults."""
+SEEDS = (60, 61, 62)
+"""Seeds at full scale; nothing was tuned on these."""
+DEFAULTS = {"rainbow": "rainbow", "macros": "macros as it comes", "masp": "masp as it comes"}
+"""Columns of the comparison at our defaults, and their controls."""
+ABLATED = ("macros", "uniform", "masp")
+"""Controls of the ablations at full scale."""
 
 # Penalty weights are for a mean over actions: those of the sum over Breakout's 6 primitives and 32 macros times 38,
 # rounded to 0.03, 0.1, 0.3, 1, 3. The scale paper keeps the paper's sum and the values that it swept.
@@ -43,7 +60,7 @@ QUICK = {
 }
 NOTES: dict[Scale, str] = {
     "smoke": "far too short to compare anything",
-    "laptop": "macros mined from the play of a Rainbow agent trained with another seed; scalar values, no embedding",
+    "laptop": "macros mined from the better half of the episodes of a Rainbow agent trained with another seed",
     "paper": "the paper has no MinAtar; its sweeps and numbers of macros, the settings of Revisiting Rainbow",
 }
 
@@ -54,8 +71,11 @@ FIRST_FRESH_SEED = 40
 some runs of `macros` and `rainbow` are in both."""
 
 
-def setting(scale: Scale, games: tuple[str, ...] = ALL, weight: float | None = WEIGHT) -> Setting:
-    """The games by title. `weight` None: that of the preset."""
+def short(scale: Scale, games: tuple[str, ...] = ALL, weight: float | None = WEIGHT) -> Setting:
+    """Runs that show that everything works (smoke), and those of `structure-minatar` and `defaults-minatar` (laptop).
+
+    `weight` None: that of the preset.
+    """
     ids = {game: TITLES[game] for game in games}
     penalty = {} if weight is None else {"penalty_weight": weight}
     if scale == "smoke":
@@ -69,18 +89,35 @@ def setting(scale: Scale, games: tuple[str, ...] = ALL, weight: float | None = W
             replay_steps=20_000,
         )
         return Setting(ids, 10_000, (0, 1), "minatar", overrides, True, play_steps=20_000)
-    if scale == "laptop":
-        overrides = options(
-            **QUICK,
-            **penalty,
-            epsilon_decay_steps=50_000,
-            log_every_frames=15_000,
-            eval_every_frames=30_000,
-        )
-        return Setting(ids, 150_000, (0, 1, 2), "minatar", overrides, True)
+    overrides = options(
+        **QUICK,
+        **penalty,
+        epsilon_decay_steps=50_000,
+        log_every_frames=15_000,
+        eval_every_frames=30_000,
+    )
+    return Setting(ids, 150_000, (0, 1, 2), "minatar", overrides, True)
+
+
+def full(games: tuple[str, ...] = ALL) -> Setting:
+    """The preset at half its frames; macros mined from the better half of the episodes of another Rainbow agent."""
+    ids = {game: TITLES[game] for game in games}
+    return Setting(
+        ids, 5_000_000, SEEDS, "minatar", play_frames=2_000_000, play_steps=100_000, play_overrides=(), successful=0.5
+    )
+
+
+def ablated(games: tuple[str, ...] = TWO) -> Setting:
+    """Shorter and with `QUICK` learning, for ablations with up to 1024 macros; the macros are those of `full`."""
+    overrides = options(**QUICK, penalty_weight=WEIGHT, eval_every_frames=100_000)
+    return dataclasses.replace(full(games), frames=2_000_000, overrides=overrides, together=True)
+
+
+def paper(games: tuple[str, ...]) -> Setting:
+    """The paper's sweeps at the preset's ten million frames."""
     sweep = SWEEPS["paper-atari"]
     return Setting(
-        ids,
+        {game: TITLES[game] for game in games},
         10_000_000,
         tuple(range(10)),
         "minatar",
@@ -92,33 +129,66 @@ def setting(scale: Scale, games: tuple[str, ...] = ALL, weight: float | None = W
 
 
 def _comparison(scale: Scale) -> list[Cell]:
-    return comparison(setting(scale, ONE if scale == "smoke" else ALL))
+    if scale == "smoke":
+        return comparison(short(scale, ONE))
+    if scale == "paper":
+        return comparison(paper(ALL))
+    return _main_table()
+
+
+def _main_table() -> list[Cell]:
+    """All games at our defaults; two of them also in the paper's settings, with controls, and with action repeats."""
+    setting = full()
+    cells = []
+    for game in setting.games:
+        mined = setting.macros(game)
+        cells += [Cell((game,), column, setting.trial(game, DEFAULTS[column], mined)) for column in DEFAULTS]
+    for game in TWO:
+        rainbow, mined = setting.trial(game, "rainbow"), setting.macros(game)
+        # Intra-option learning doubles the rows of a batch; this is as many rows without any macros.
+        cells.append(Cell((game,), "rainbow twice the batch", rainbow.with_overrides(batch_size=64)))
+        cells.append(Cell((game,), "uniform", setting.trial(game, "uniform as it comes", mined)))
+        for column in ("macros", "masp"):
+            cells.append(Cell((game,), f"{column} repeats", setting.trial(game, DEFAULTS[column])))
+            cells.append(Cell((game,), f"{column} paper", _as_in_the_paper(setting.trial(game, column, mined))))
+    return cells
+
+
+def _as_in_the_paper(trial: Trial) -> Trial:
+    """Macros as actions like all others, the meta-gradient as in Algorithm 1, the weight chosen on other seeds."""
+    if trial.control == "masp":
+        sweep = Sweep(WEIGHTS, (), SELECTION_SEEDS, frames=500_000)
+        trial = dataclasses.replace(trial, sweep=sweep).with_overrides(**PAPER)
+    return trial
 
 
 def _k(scale: Scale) -> list[Cell]:
-    """Also with intra-option learning, for the smallest number of macros."""
-    ks = {"smoke": (32, 256), "laptop": (32, 256, 1024), "paper": (32, 64, 128, 256, 512, 1024)}[scale]
-    cells = number_of_macros(setting(scale, ALL if scale == "paper" else ONE), ks)
     if scale == "smoke":
-        return cells
-    fewest = [cell for cell in cells if cell.row[1] == str(ks[0])]
-    return cells + [with_intra_option(cell) for cell in fewest if cell.column in ("macros", "masp")]
+        return number_of_macros(short(scale, ONE), (32, 256))
+    if scale == "laptop":
+        return number_of_macros(ablated(), (32, 256, 1024), ABLATED)
+    return number_of_macros(paper(ALL), (32, 64, 128, 256, 512, 1024))
 
 
 def _noise(scale: Scale) -> list[Cell]:
-    probabilities = {"smoke": (0.0, 0.75), "laptop": (0.0, 0.5, 0.75), "paper": (0.0, 0.25, 0.5, 0.75)}[scale]
-    return noisy_macros(setting(scale, ALL if scale == "paper" else ONE), probabilities)
+    if scale == "smoke":
+        return noisy_macros(short(scale, ONE), (0.0, 0.75))
+    if scale == "laptop":
+        return noisy_macros(ablated(), (0.0, 0.5, 0.75), ABLATED)
+    return noisy_macros(paper(ALL), (0.0, 0.25, 0.5, 0.75))
 
 
 def _transfer(scale: Scale) -> list[Cell]:
-    return transfer(setting(scale, ALL if scale == "paper" else PAIR))
+    if scale == "smoke":
+        return transfer(short(scale, PAIR))
+    return transfer(ablated(PAIR) if scale == "laptop" else paper(ALL))
 
 
 def _structure(scale: Scale) -> list[Cell]:
     """Smoke is that of `minatar`; laptop plays one game with ten seeds, paper all five with thirty."""
     if scale == "smoke":
-        return comparison(setting(scale, ONE))
-    laptop = setting("laptop", ONE if scale == "laptop" else ALL)
+        return comparison(short(scale, ONE))
+    laptop = short("laptop", ONE if scale == "laptop" else ALL)
     seeds = tuple(range(10 if scale == "laptop" else 30))
     swept = dataclasses.replace(
         laptop,
@@ -136,7 +206,7 @@ def _structure(scale: Scale) -> list[Cell]:
 
 def _exploring(row: str, game: str, k: int, seeds: tuple[int, ...]) -> list[Cell]:
     """One row with macros as the preset uses them, on seeds that nothing was tuned on."""
-    laptop = setting("laptop", (game,), None)
+    laptop = short("laptop", (game,), None)
     swept = dataclasses.replace(
         laptop,
         frames=STRUCTURE_FRAMES,
@@ -183,8 +253,8 @@ EXPERIMENTS = {
         cells=_structure,
         notes={
             "smoke": NOTES["smoke"],
-            "laptop": NOTES["laptop"]
-            + "; each control at the best of three weights (four for exploring) on other seeds",
+            "laptop": "macros mined from the play of a Rainbow agent trained with another seed; scalar values, no "
+            "embedding; each control at the best of three weights (four for exploring) on other seeds",
             "paper": "the same, five games, 30 seeds",
         },
     ),
