@@ -24,7 +24,7 @@ FAMILIES = {
 }
 VARIANTS = ("rainbow", "macros", "masp")
 RANDOM_BREAKOUT = 1.5
-"""Mean score of 30 random episodes with the options of docs/atari.md."""
+"""Mean score of 30 random episodes with the options of docs/log."""
 
 
 def from_store(family: str, store: str) -> None:

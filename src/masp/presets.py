@@ -160,16 +160,16 @@ PLANTED: dict[str, Any] = {
     "steps_per_update": 16,
     "target_period_steps": 2_000,
     "gamma": 0.95,
-    # chosen after looking at masp, not tuned for macros: see docs/planted.md
+    # chosen after looking at masp, not tuned for macros: docs/log/2026-11-16-planted-settings.md
     "importance": (0.4, 0.4),
     # a mean over actions; 0.03 in the paper's sum over 32 actions, 0.008 over 128
     "penalty_weight": 1.0,
-    # improves macros more than any similarity does: docs/does-it-work.md
+    # improves macros more than any similarity does: docs/log/2026-11-16-structure.md
     "intra_option": True,
     # Algorithm 1: a tiny network can afford it, 3,600 updates need it, and the bandit's groups are found best so
     "held_out": "separate",
     "meta_period_updates": 1,
-    # left out here; its effect was not measured alone: see docs/planted.md
+    # left out here; its effect was not measured alone: docs/log/2026-11-16-planted-settings.md
     "embedding": 0,
     "num_envs": 16,
     # experiments stop at 60,000, when values are still being learned; the groups of 128 actions take twice that
@@ -239,7 +239,7 @@ GYMNASIUM: dict[str, Any] = {
     "epsilon_decay_steps": 20_000,
     "target_period_steps": 1_000,
     "embedding": 8,
-    # as on the planted tasks, the small ones that were measured: docs/does-it-work.md
+    # as on the planted tasks, the small ones that were measured: docs/log/2026-11-16-structure.md
     "intra_option": True,
     "penalty_weight": 0.1,
     "frames": 100_000,

@@ -137,7 +137,7 @@ class QNetwork(nn.Module):
     def _head(self, x: ops.Features, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then a linear layer whose outputs start near 0.
 
-        With the usual initial weights the penalty kept `planted-grid` from learning (docs/planted.md). A possible
+        With the usual initial weights the penalty kept `planted-grid` from learning (docs/log). A possible
         reason, not tested: it first sees random values only, and silences the hidden units that cause them.
         """
         width = outputs * self.num_atoms

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument(
             "--consensus",
             action="store_true",
-            help="two actions are alike if they are similar to the same others: less noise (docs/does-it-work.md)",
+            help="two actions are alike if they are similar to the same others: less noise (docs/transfer.md)",
         )
     export.add_argument("--out", required=True, metavar="BUNDLE", help="file to write")
 

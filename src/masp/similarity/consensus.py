@@ -2,8 +2,8 @@
 
 The meta-gradient says little about any one pair, and late in a run. But two equivalent actions are similar to the *same
 others*, so comparing whole rows pools the evidence of all columns. On `planted-grid` with 128 actions the learned
-entries separate groups with a ROC AUC of 0.9, their rows with 0.999 (docs/does-it-work.md). Use it on a finished run:
-fed back during learning, it amplifies its own noise.
+entries separate groups with a ROC AUC of 0.9, their rows with 0.999 (docs/log/2026-11-16-meta-step-attempts.md). Use it
+on a finished run: fed back during learning, it amplifies its own noise.
 """
 
 from __future__ import annotations

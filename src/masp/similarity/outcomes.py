@@ -32,7 +32,7 @@ SHARPNESS = 5.0
 """Actions whose outcomes differ by as much as outcomes vary have a similarity of exp(-5)."""
 MIN_EXPLAINED = 0.01
 """Smallest explained share of an outcome's variance. Where rewards are mostly noise the share is a few hundredths; an
-estimate of 0 would for a while erase the order of actions (docs/does-it-work.md)."""
+estimate of 0 would for a while erase the order of actions (docs/log/2026-11-16-outcomes.md)."""
 PENALTY_STATES = 16
 """States per batch that the penalty is computed on: the [A, A] matrix of each of them is most of the cost."""
 MIN_RATE = 1e-3

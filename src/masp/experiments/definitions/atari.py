@@ -89,7 +89,7 @@ def setting(scale: Scale, names: Sequence[str], human: str = "") -> Setting:
     if scale == "smoke":
         return Setting(ids, 4_000, (0,), "atari", SMOKE, play_steps=4_000, human=play)
     if scale == "laptop":
-        # With all 18 actions, sticky, a short run learned nothing (docs/atari.md). A game that shares its actions
+        # With all 18 actions, sticky, a short run learned nothing (docs/log). A game that shares its actions
         # neither with another game nor with human play uses its own few.
         own_actions = ("full_actions=false",) if len(ids) == 1 and not human else ()
         env_options = ("size=42", "sticky=0", *own_actions)

@@ -19,12 +19,12 @@ TASKS = {**PLANTED_TASKS, **STRUCTURE_TASKS}
 FRAMES = 120_000
 """Frames of the preset."""
 LONGER = {"bandit, noisy rewards": 240_000}
-"""Tasks where that is too short for anyone to tell the groups (docs/figures/noisy_bandit.py)."""
+"""Tasks where that is too short for anyone to tell the groups."""
 MINIGRID = {"Door Key": "DoorKey-8x8", "Four Rooms": "FourRooms"}
 """Those of the paper's tasks that are learned at all."""
 
 FIRST_SEED = 20
-"""First seed of `defaults-minatar`; its preset was tuned on other seeds (docs/does-it-work.md)."""
+"""First seed of `defaults-minatar`; its preset was tuned on other seeds (docs/log/2026-11-16-defaults-short.md)."""
 SEEDS_OF_MANY = 30
 """Seeds with many macros: two sets of ten contradicted each other, each beyond its interval."""
 FIXED = ("uniform", "random", "overlap")
