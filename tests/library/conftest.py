@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> dict[str, Any]:
     """Settings for `masp.train`, without `out`."""
     return {

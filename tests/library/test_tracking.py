@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import struct
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +17,8 @@ from masp.cli.main import main
 from masp.config import from_flat
 from masp.training.tracking import tag_of, tagged
 from masp.training.train import train_seeds
-from own_parts import make_corridor, make_jax_corridor
+
+INSTALLED = {package: importlib.util.find_spec(package) is not None for package in ("wandb", "mlflow")}
 
 
 def test_tags_are_grouped():
@@ -52,23 +56,83 @@ def tensorboard_events(folder) -> dict[tuple[str, int], float]:
     return values
 
 
+def wandb_records(data: bytes):
+    """The records of a .wandb file: after a header of 7 bytes, a log in the format of LevelDB."""
+    start, record = 7, b""
+    while start + 7 <= len(data):
+        if (left := 32768 - start % 32768) < 7:  # what remains of a block is blank
+            start += left
+            continue
+        _, length, kind = struct.unpack_from("<IHB", data, start)
+        record += data[start + 7 : start + 7 + length]
+        start += 7 + length
+        if kind in (1, 4):  # a whole record, or the last part of one
+            yield record
+            record = b""
+
+
 def assert_same(values, metrics):
     assert values.keys() == metrics.keys() and metrics
     for name, value in metrics.items():
         assert math.isclose(values[name], value, rel_tol=1e-6, abs_tol=1e-30), name
 
 
-def test_tensorboard_has_the_numbers_of_the_run(tiny, tmp_path):
-    run = masp.train(make_corridor, **tiny, callbacks=[masp.TensorBoard()], out=tmp_path / "run")
-    assert_same(tensorboard_events(run.path / "tensorboard"), expected(run.path))
+@pytest.fixture(scope="module")
+def tracked(tiny, tmp_path_factory):
+    """A folder with two runs that trained in one program, tracked by everything that is installed."""
+    folder = tmp_path_factory.mktemp("tracked")
+    settings = tiny | {"env": "own_parts:make_jax_corridor", "out": str(folder / "runs")}
+    trackers = [masp.TensorBoard(folder / "logs")]
+    trackers += [masp.WandB(mode="offline")] if INSTALLED["wandb"] else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name in ("MLFLOW_TRACKING_URI", "MLFLOW_ALLOW_FILE_STORE"):
+            patch.setenv(name, "")
+            patch.delenv(name)
+        trackers += [masp.MLflow()] if INSTALLED["mlflow"] else []
+        train_seeds(from_flat(settings), [0, 1], callbacks=trackers)
+        yield folder
 
 
-def test_runs_that_train_together_are_logged_separately(tiny, tmp_path):
-    settings = tiny | {"env": "own_parts:make_jax_corridor", "variant": "rainbow", "out": str(tmp_path / "runs")}
-    assert make_jax_corridor().info.env_id == "jax-corridor"
-    results = train_seeds(from_flat(settings), [0, 1], callbacks=[masp.TensorBoard(tmp_path / "logs")])
-    for seed, result in enumerate(results):
-        assert_same(tensorboard_events(tmp_path / "logs" / f"seed-{seed}"), expected(result.run_dir))
+@pytest.mark.parametrize("seed", [0, 1])
+def test_tensorboard_has_the_numbers_of_every_run(tracked, seed):
+    run = tracked / "runs" / f"seed-{seed}"
+    assert_same(tensorboard_events(tracked / "logs" / "runs" / run.name), expected(run))
+
+
+@pytest.mark.skipif(not INSTALLED["wandb"], reason="needs the package wandb: make extras")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_wandb_offline_has_the_numbers_of_every_run(tracked, seed):
+    from wandb.proto import wandb_internal_pb2
+
+    run = tracked / "runs" / f"seed-{seed}"
+    (file,) = (run / "wandb").glob("offline-run-*/run-*.wandb")
+    records = [wandb_internal_pb2.Record.FromString(data) for data in wandb_records(file.read_bytes())]
+    values = {}
+    for record in records:
+        for item in record.history.item:
+            name = item.key or "/".join(item.nested_key)
+            if not name.startswith("_"):
+                values[name, record.history.step.num] = float(item.value_json)
+    assert_same(values, expected(run))
+    assert [record.run.display_name for record in records if record.HasField("run")][0] == f"runs/seed-{seed}"
+    assert [record.exit.exit_code for record in records if record.HasField("exit")] == [0]
+
+
+@pytest.mark.skipif(not INSTALLED["mlflow"], reason="needs the package mlflow-skinny: make extras")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_mlflow_has_the_numbers_of_every_run(tracked, seed):
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(tracking_uri=(tracked / "mlruns").as_uri())
+    runs = client.search_runs([client.get_experiment_by_name("masp").experiment_id])
+    (stored,) = [run for run in runs if run.info.run_name == f"runs/seed-{seed}"]
+    assert stored.info.status == "FINISHED"
+    assert stored.data.params["seed"] == str(seed)
+    values = {}
+    for tag in stored.data.metrics:
+        values |= {(tag, metric.step): metric.value for metric in client.get_metric_history(stored.info.run_id, tag)}
+    assert_same(values, expected(tracked / "runs" / f"seed-{seed}"))
 
 
 def test_the_command_line_tracks(tmp_path):
@@ -87,39 +151,24 @@ def test_a_missing_package_gets_one_line_with_the_command(tracker, package, monk
         getattr(masp, tracker)()
 
 
-def test_wandb_offline_has_the_numbers_of_the_run(tiny, tmp_path):
-    pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
+def test_a_run_that_fails_is_closed_as_failed(tiny, tmp_path, monkeypatch):
+    ended = []
 
-    run = masp.train(make_corridor, **tiny, callbacks=[masp.WandB(mode="offline")], out=tmp_path / "run")
-    (file,) = (run.path / "wandb").glob("offline-run-*/run-*.wandb")
-    store, values = DataStore(), {}
-    store.open_for_scan(str(file))
-    while data := store.scan_data():
-        record = wandb_internal_pb2.Record.FromString(data)
-        for item in record.history.item:
-            name = item.key or "/".join(item.nested_key)
-            if not name.startswith("_"):
-                values[name, record.history.step.num] = float(item.value_json)
-    assert_same(values, expected(run.path))
+    class Tracked:
+        log = staticmethod(lambda numbers, step: 1 / 0)
+        finish = staticmethod(lambda exit_code: ended.append(exit_code))
 
-
-def test_mlflow_has_the_numbers_of_the_run(tiny, tmp_path):
-    pytest.importorskip("mlflow")
-    from mlflow.tracking import MlflowClient
-
-    uri = (tmp_path / "mlruns").as_uri()
-    run = masp.train(make_corridor, **tiny, callbacks=[masp.MLflow(uri=uri)], out=tmp_path / "run")
-    client = MlflowClient(tracking_uri=uri)
-    (stored,) = client.search_runs([client.get_experiment_by_name("masp").experiment_id])
-    assert stored.info.status == "FINISHED"
-    values = {}
-    for tag in stored.data.metrics:
-        values |= {(tag, metric.step): metric.value for metric in client.get_metric_history(stored.info.run_id, tag)}
-    assert_same(values, expected(run.path))
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **_: Tracked, __spec__=True))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    tracker, run = masp.WandB(), SimpleNamespace(path=tmp_path, config=from_flat({"env": "x"}))
+    tracker.on_start(run)
+    with pytest.raises(ZeroDivisionError):
+        tracker.on_row(run, {"frames": 1})
+    tracker.close()
+    tracker.close()
+    assert ended == [1]
 
 
 def test_importing_the_trackers_imports_none_of_their_packages():
-    assert masp.TensorBoard is not None
-    assert "wandb" not in sys.modules and "mlflow" not in sys.modules
+    code = "import sys, masp; masp.WandB, masp.MLflow; print({'wandb', 'mlflow'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from masp.errors import UserError
 from masp.similarity.matrix import batch_penalty, group_auc, project, row_entropy, similarity_penalty, smoothing, start
 
 KEY = jax.random.PRNGKey(0)
@@ -20,7 +21,7 @@ jit_project = jax.jit(project)
 
 @jax.jit
 def both_penalties(q, similarity):
-    return [similarity_penalty(q, smoothing(similarity, form)) for form in ("mean", "literal")]
+    return [similarity_penalty(q, similarity), similarity_penalty(q, similarity, literal=True)]
 
 
 def test_penalty_by_hand():
@@ -31,6 +32,21 @@ def test_penalty_by_hand():
     row, literal = both_penalties(q, similarity)
     assert row == pytest.approx(8 / 9, rel=1e-6)  # (1 - 5/3)^2 + (3 - 7/3)^2
     assert literal == pytest.approx(2.5, rel=1e-6)  # (1 - 2.5)^2 + (3 - 3.5)^2 = 2.25 + 0.25
+
+
+def test_a_raw_similarity_and_its_smoothing_give_the_same_penalty():
+    rng = np.random.default_rng(0)
+    q, similarity = jnp.asarray(rng.normal(size=5)), project(jnp.asarray(rng.uniform(size=(5, 5))))
+    smoothed = similarity / similarity.sum(axis=1, keepdims=True) @ q
+    assert similarity_penalty(q, similarity) == pytest.approx(float(jnp.square(q - smoothed).sum()), rel=1e-5)
+    assert similarity_penalty(q, smoothing(similarity)) == pytest.approx(float(similarity_penalty(q, similarity)), 1e-5)
+
+
+@pytest.mark.parametrize("shapes", [((3,), (2, 2)), ((1, 2), (2, 2)), ((2,), (2,)), ((4,), (4, 2))])
+def test_wrong_shapes_get_one_line(shapes):
+    q, similarity = (jnp.ones(shape) for shape in shapes)
+    with pytest.raises(UserError, match=r"expected values \[A\] of one state and a similarity \[A, A\], got shapes"):
+        jax.jit(similarity_penalty)(q, similarity)
 
 
 def test_penalty_gradient_by_hand():

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from masp.errors import UserError
 from masp.macros.overlap import overlap_matrix
 from masp.similarity import factored
 
@@ -33,14 +34,25 @@ def smoothing(similarity: Array, form: Form = "mean") -> Array:
     return similarity / jnp.sum(similarity, axis=-1, keepdims=True)
 
 
-def similarity_penalty(q: Array, smoothing: Array) -> Array:
-    """How far action values are from their similarity-smoothed copy, eq. (2).
+def similarity_penalty(q: Array, similarity: Array, literal: bool = False) -> Array:
+    """How far action values are from their similarity-smoothed copy, eq. (2), summed over actions.
+
+    >>> round(float(similarity_penalty([1.0, 3.0], [[1.0, 0.5], [0.5, 1.0]])), 4)  # (1 - 5/3)^2 + (3 - 7/3)^2
+    0.8889
 
     Args:
       q: [A] action values of one state; receives gradient.
-      smoothing: [A, A] from `smoothing`.
+      similarity: [A, A] similarities, such as `run.similarity`. Its rows are divided by their sums, so a matrix whose
+        rows sum to one already counts as it is.
+      literal: whether to leave the rows as they are, the paper's equation as printed (docs/deviations.md).
     """
-    return jnp.sum(jnp.square(q - smoothing @ q))
+    q, similarity = jnp.asarray(q), jnp.asarray(similarity)
+    if q.ndim != 1 or similarity.shape != 2 * q.shape:
+        raise UserError(
+            f"expected values [A] of one state and a similarity [A, A], got shapes {list(q.shape)} and "
+            f"{list(similarity.shape)}; jax.vmap goes over the states of a batch"
+        )
+    return jnp.sum(jnp.square(q - smoothing(similarity, "literal" if literal else "sum") @ q))
 
 
 def batch_penalty(q: Array, similarity: Array, form: Form) -> Array:

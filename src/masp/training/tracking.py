@@ -7,6 +7,7 @@ that train together are logged separately.
 from __future__ import annotations
 
 import numbers
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,8 +45,13 @@ def tagged(row: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def label(run: RunView) -> str:
+    """The name of a run in a tracker: the last two parts of its directory, such as `penalty_weight=0.1/seed-0`."""
+    return "/".join(run.path.absolute().parts[-2:])
+
+
 class TensorBoard(Callback):
-    """Event files in `tensorboard/` of each run directory, or in `folder/NAME` for the run directory NAME."""
+    """Event files in `tensorboard/` of each run directory, or in `folder/PARENT/NAME` for the directory PARENT/NAME."""
 
     def __init__(self, folder: str | Path | None = None):
         Package("tensorboardX", "tensorboard").require_installed("TensorBoard")
@@ -55,7 +61,7 @@ class TensorBoard(Callback):
     def on_start(self, run: RunView) -> None:
         from tensorboardX import SummaryWriter
 
-        folder = run.path / "tensorboard" if self._folder is None else self._folder / run.path.name
+        folder = run.path / "tensorboard" if self._folder is None else self._folder / label(run)
         self._writers[run.path] = SummaryWriter(str(folder))
 
     def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
@@ -63,8 +69,8 @@ class TensorBoard(Callback):
             self._writers[run.path].add_scalar(tag, value, row["frames"])
 
     def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
+        while self._writers:
+            self._writers.popitem()[1].close()
 
 
 class WandB(Callback):
@@ -84,26 +90,32 @@ class WandB(Callback):
         import wandb
 
         config = to_flat(run.config)
-        self._runs[run.path] = wandb.init(name=run.path.name, dir=str(run.path), config=config, **self._options)
+        self._runs[run.path] = wandb.init(name=label(run), dir=str(run.path), config=config, **self._options)
 
     def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
         self._runs[run.path].log(tagged(row), step=row["frames"])
 
+    def on_end(self, run: RunView, summary: Mapping[str, Any] | None) -> None:
+        self._runs.pop(run.path).finish(exit_code=0 if summary else 1)
+
     def close(self) -> None:
-        for tracked in self._runs.values():
-            tracked.finish()
+        while self._runs:
+            self._runs.popitem()[1].finish(exit_code=1)
 
 
 class MLflow(Callback):
     """One MLflow run per run; a run that is resumed is a new one there, with the same name."""
 
     def __init__(self, experiment: str = "masp", uri: str | None = None):
-        """`uri` of the tracking server or store; None: what MLFLOW_TRACKING_URI says, else MLflow's default."""
+        """`uri` of the tracking server or store; None: what MLFLOW_TRACKING_URI says, else `mlruns` in this folder."""
         Package("mlflow", "mlflow").require_installed("MLflow")
-        self._experiment, self._uri = experiment, uri
+        self._experiment = experiment
+        self._uri = uri or os.environ.get("MLFLOW_TRACKING_URI") or Path("mlruns").absolute().as_uri()
+        if self._uri.startswith("file:") or "://" not in self._uri:
+            # MLflow 3 refuses its own file store without this; its database store needs far more packages.
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
         self._client: Any = None
         self._ids: dict[Path, str] = {}
-        self._ended: set[Path] = set()
 
     def on_start(self, run: RunView) -> None:
         from mlflow.tracking import MlflowClient
@@ -112,7 +124,7 @@ class MLflow(Callback):
             self._client = MlflowClient(tracking_uri=self._uri)
         stored = self._client.get_experiment_by_name(self._experiment)
         experiment = self._client.create_experiment(self._experiment) if stored is None else stored.experiment_id
-        self._ids[run.path] = self._client.create_run(experiment, run_name=run.path.name).info.run_id
+        self._ids[run.path] = self._client.create_run(experiment, run_name=label(run)).info.run_id
         for name, value in to_flat(run.config).items():
             self._client.log_param(self._ids[run.path], name, value)
 
@@ -124,12 +136,11 @@ class MLflow(Callback):
         self._client.log_batch(self._ids[run.path], metrics=metrics)
 
     def on_end(self, run: RunView, summary: Mapping[str, Any] | None) -> None:
-        self._ended.add(run.path)
-        self._client.set_terminated(self._ids[run.path], status="KILLED" if summary is None else "FINISHED")
+        self._client.set_terminated(self._ids.pop(run.path), status="FINISHED" if summary else "KILLED")
 
     def close(self) -> None:
-        for path in self._ids.keys() - self._ended:
-            self._client.set_terminated(self._ids[path], status="FAILED")
+        while self._ids:
+            self._client.set_terminated(self._ids.popitem()[1], status="FAILED")
 
 
 TRACKERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
