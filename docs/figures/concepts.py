@@ -59,7 +59,7 @@ def discount(folder: Path) -> None:
 
 
 def similarity(folder: Path) -> np.ndarray:
-    """An example: similarities of macros by their direction, with noise as a learned matrix has it; returns the matrix."""
+    """Example similarities of macros by direction, with noise as a learned matrix has it; returns the matrix."""
     actions = ActionSet(4, [(0, 0), (1, 1), (2, 2), (3, 3)], primitive_names=NAMES)
     groups = np.array([0, 1, 2, 3, 0, 1, 2, 3])
     order = np.argsort(groups, kind="stable")

@@ -115,7 +115,7 @@ def test_wandb_offline_has_the_numbers_of_every_run(tracked, seed):
             if not name.startswith("_"):
                 values[name, record.history.step.num] = float(item.value_json)
     assert_same(values, expected(run))
-    assert [record.run.display_name for record in records if record.HasField("run")][0] == f"runs/seed-{seed}"
+    assert next(record.run.display_name for record in records if record.HasField("run")) == f"runs/seed-{seed}"
     assert [record.exit.exit_code for record in records if record.HasField("exit")] == [0]
 
 
