@@ -10,7 +10,10 @@ import pytest
 from PIL import Image
 
 from masp.cli.main import COMMANDS, main
+from masp.similarity.bundle import load_bundle
 from masp.similarity.consensus import consensus
+from masp.training.run_dir import RunDir
+from masp.training.similarity_history import read_history
 
 SMALL = ["--frames", "400", "--num-envs", "4", "--hidden", "8", "--batch-size", "8", "--min-replay-steps", "100"]
 SMALL += ["--replay-steps", "1000", "--log-every-frames", "200", "--eval-every-frames", "200", "--eval-episodes", "4"]
@@ -30,6 +33,16 @@ def test_train_writes_what_was_asked_for(run_dir):
     assert config["env"] == "planted-grid" and config["frames"] == 400 and config["seed"] == 2
     assert config["batch_size"] == 8 and config["num_atoms"] == 1  # a flag, and the preset
     assert json.loads((run_dir / "summary.json").read_text())["frames"] >= 400
+
+
+def test_history_of_similarities_begins_at_the_start_and_has_a_moment_per_row(run_dir):
+    run = RunDir(run_dir)
+    history = read_history(run.history_file, len(run.read_actions()))
+    assert history.frames.tolist() == [0, *(row["frames"] for row in run.read_metrics())]
+    start = 1 / (len(run.read_actions()) - 1)  # the constant start: each row sums to one plus the diagonal
+    np.testing.assert_allclose(history.matrix(0)[0, 1:], start, rtol=1e-5)
+    similarity = load_bundle(run.bundle_file).similarity
+    np.testing.assert_allclose(history.matrix(len(history.frames) - 1), similarity, atol=similarity[0, 1:].max() / 255)
 
 
 def test_eval(run_dir, capsys):

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("masp.cli.eval", "play a trained agent and report its score"),
     "reproduce": ("masp.cli.reproduce", "run an experiment of the paper, at a scale of your choice"),
     "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),
+    "report": ("masp.cli.report", "one HTML page about runs: curves, similarity, macros, what the penalty does"),
     "results": ("masp.cli.results", "list what the results store holds"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
     "bench": ("masp.cli.bench", "measure speed, as ratios inside one run"),

@@ -57,6 +57,18 @@ class RunLock:
         raise UserError(f"{folder} is being written by {owner}; wait for it, or choose another --out")
 
 
+def is_being_written(folder: Path) -> bool:
+    """Whether a living process of this machine says that it writes the run; takes no lock itself."""
+    try:
+        owner = (folder / ".lock").read_text()[:200].split()
+        os.kill(int(owner[1]), 0)
+    except PermissionError:  # it lives, and belongs to somebody else
+        return True
+    except (OSError, ValueError, IndexError, OverflowError):
+        return False
+    return True
+
+
 def _lock(file: Any) -> None:
     """Lock an open file for this process; `OSError` if another process holds it or there are no locks."""
     if fcntl is not None:

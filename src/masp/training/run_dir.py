@@ -7,6 +7,7 @@ policy.safetensors      parameters and similarity at the last evaluation or stop
 best.safetensors        the same at the best evaluation so far
 checkpoints/            everything, enough to go on: `checkpoints.py`
 similarity.safetensors  bundle of macros and similarity
+similarity-history.safetensors   the similarity over training time: `similarity_history.py`
 usage.json              how often each action was decided on
 summary.json            final figures; there only when the run is finished
 .lock                   held by the process that writes the run
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ class RunDir:
         self.best_file = self.path / "best.safetensors"
         self.checkpoints = Checkpoints(self.path / "checkpoints")
         self.bundle_file = self.path / "similarity.safetensors"
+        self.history_file = self.path / "similarity-history.safetensors"
         self.usage_file = self.path / "usage.json"
         self.summary_file = self.path / "summary.json"
         self._lock: RunLock | None = None
@@ -149,6 +152,7 @@ class MetricsWriter:
         for row in kept:
             self._append_csv(row)
         self.last_row: dict[str, Any] = kept[-1] if kept else {}
+        self.rows = len(kept)
 
     @property
     def last_frames(self) -> int:
@@ -158,6 +162,7 @@ class MetricsWriter:
     def write(self, row: dict[str, Any]) -> None:
         """One row, with the operating system when this returns."""
         self.last_row = row
+        self.rows += 1
         self._append_csv(row)
         self._jsonl.write(json_text.dumps(row) + "\n")
         self._jsonl.flush()
@@ -181,14 +186,27 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     A row that cannot be used is left out, with a warning. NaN of older files is null.
     """
     text = json_text.read_bytes(path) if path.exists() else b""
+    return _rows(text[: text.rfind(b"\n") + 1], lambda number: f"{path}, line {number}")
+
+
+def read_more_lines(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+    """The rows after byte `start`, as `read_lines` reads them, and the byte after the last of them."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        text = file.read(json_text.MAX_BYTES)
+    text = text[: text.rfind(b"\n") + 1]
+    return _rows(text, lambda number: f"{path}, line {number} after byte {start:,}"), start + len(text)
+
+
+def _rows(text: bytes, where: Callable[[int], str]) -> list[dict[str, Any]]:
     rows = []
-    for number, line in enumerate(text[: text.rfind(b"\n") + 1].split(b"\n"), 1):
+    for number, line in enumerate(text.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            rows.append(_row(line, f"{path}, line {number}"))
+            rows.append(_row(line, where(number)))
         except UserError as error:
-            warnings.warn(f"{error}; the line is left out", ReadingWarning, stacklevel=2)
+            warnings.warn(f"{error}; the line is left out", ReadingWarning, stacklevel=3)
     return rows
 
 

@@ -31,6 +31,7 @@ from masp.training.policy import about_policy
 from masp.training.replay_log import ReplayLog
 from masp.training.rows import effects_row, evaluation_row, similarity_row, training_row, true_groups
 from masp.training.run_dir import MetricsWriter, RunDir, write_json
+from masp.training.similarity_history import SimilarityHistory
 from masp.training.stopping import StoppedBySignal, StopRequest
 
 CHUNK_SECONDS = 1.0
@@ -54,6 +55,7 @@ class Session:
         self._state: Any = None
         self._metrics: list[MetricsWriter] = []
         self._logs: list[ReplayLog] = []
+        self._histories: list[SimilarityHistory | None] = []  # None: the run has no similarity to learn
         self._wants_stop: set[int] = set()
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
@@ -98,9 +100,14 @@ class Session:
             self._start_anew()
         abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
         reports = self._loop.reports(self._state)
-        for run, about, report in zip(self._runs, abouts, reports, strict=True):
+        for i, (run, about, report) in enumerate(zip(self._runs, abouts, reports, strict=True)):
             self._logs.append(ReplayLog(run.checkpoints.folder, self._agent.replay_ticks, about.get("replay", ())))
-            self._metrics.append(MetricsWriter(run, about.get("row_frames")))
+            kept_frames = about.get("row_frames")
+            self._metrics.append(MetricsWriter(run, kept_frames))
+            penalised, num_actions = self._configs[i].penalised, len(self._actions[i])
+            history = SimilarityHistory(run.history_file, num_actions, kept_frames) if penalised else None
+            self._histories.append(history)
+            self._keep_similarity(i, report, int(self._loop.frames(self._state)[i]))
             about.setdefault("row_usage", (0 * report.usage).tolist())
         self._row_usage = [np.array(about["row_usage"]) for about in abouts]
         self._best = [about["best"] for about in abouts]
@@ -217,6 +224,7 @@ class Session:
             row.update(self._penalty_row(i, report, values[i]))
             row.update(evaluation_row(self._agent.info, played, i))
             self._metrics[i].write(row)
+            self._keep_similarity(i, report, int(frames))
             if evaluate:
                 self._write_policy(i, report, row)
             rows.append(row)
@@ -232,6 +240,12 @@ class Session:
         row = similarity_row(similarity, groups if penalised else None)
         decisions = report.usage - self._row_usage[i]
         return row | effects_row(values, decisions, similarity, actions.num_primitives, groups, penalised)
+
+    def _keep_similarity(self, i: int, report: Report, frames: int) -> None:
+        """The similarity of run `i` after a row, for its history; before the first row, the one it starts with."""
+        if (history := self._histories[i]) is not None:
+            matrix = np.array(as_matrix(report.similarity))
+            self._writer.submit(partial(history.add, self._metrics[i].rows, frames, matrix))
 
     def _call_row(self, i: int, row: dict[str, Any], evaluated: bool) -> None:
         self._call("on_row", i, row)

@@ -1,0 +1,129 @@
+"""What came out of some runs: one sentence, one chart and one table per task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from masp.report.page.colours import shades
+from masp.report.page.groups import Group
+from masp.report.page.runs import ReportRun
+from masp.report.render import number
+from masp.report.statistics import bootstrap_interval
+
+MEASURES = {"eval_success": "evaluation success", "eval_return": "evaluation return"}
+
+
+def measure_of(groups: Sequence[Group]) -> str | None:
+    """Success where the task has it, else the return; None: nothing was evaluated yet."""
+    runs = [run for group in groups for run in group.runs]
+    return next((name for name in MEASURES if any(run.last(name) is not None for run in runs)), None)
+
+
+def summary_blocks(
+    task: str, groups: Sequence[Group], captions: Mapping[str, str], name_task: bool
+) -> list[dict[str, Any]]:
+    """The blocks of one task; `captions` say what a group of some label is."""
+    measure = measure_of(groups)
+    blocks: list[dict[str, Any]] = []
+    if measure is not None:
+        blocks.append(
+            {
+                "kind": "text",
+                "tone": "finding",
+                "text": _finding(f"{task}:" if name_task else "", groups, measure).strip(),
+            }
+        )
+        blocks.append(_dots(task, groups, measure))
+    return [*blocks, _table(task, groups, measure, captions)]
+
+
+def final_values(group: Group, measure: str) -> list[float]:
+    """The last evaluation of every run that has one."""
+    return [value for run in group.runs if (value := run.last(measure)) is not None]
+
+
+def with_interval(values: Sequence[float], measure: str) -> str:
+    """Mean and 95 % interval over seeds."""
+    if not values:
+        return "–"
+    kind = measure.removeprefix("eval_")
+    mean = number(float(np.mean(values)), kind)
+    if len(values) < 2:
+        return mean
+    low, high = bootstrap_interval(values)
+    return f"{mean} [{number(low, kind)}, {number(high, kind)}]"
+
+
+def _finding(start: str, groups: Sequence[Group], measure: str) -> str:
+    """Who came out how, best first."""
+    results = [(group, values) for group in groups if (values := final_values(group, measure))]
+    results.sort(key=lambda result: -float(np.mean(result[1])))
+    parts = [f"{group.label} {with_interval(values, measure)}" for group, values in results]
+    frames = max(run.frames for group in groups for run in group.runs)
+    unfinished = [run for group in groups for run in group.runs if run.state != "finished"]
+    when = "So far, after" if unfinished else "After"
+    return f"{start} {when} {frames:,} frames, {MEASURES[measure]}: {'; '.join(parts)}."
+
+
+def _dots(task: str, groups: Sequence[Group], measure: str) -> dict[str, Any]:
+    rows = []
+    for group in groups:
+        values = final_values(group, measure)
+        if not values:
+            continue
+        low, high = bootstrap_interval(values) if len(values) > 1 else (None, None)
+        row = {"name": group.label, "colour": shades(group.colour), "value": float(np.mean(values))}
+        rows.append(row | {"low": low, "high": high, "points": values})
+    return {
+        "kind": "dots",
+        "id": f"final-{hash_text(task)}",
+        "title": f"Last {MEASURES[measure]}",
+        "read": "Large dot: mean over seeds, with its 95 % interval; small dots: single seeds.",
+        "x": MEASURES[measure],
+        "rows": rows,
+    }
+
+
+def hash_text(text: str) -> str:
+    """A short name for use in ids."""
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _table(task: str, groups: Sequence[Group], measure: str | None, captions: Mapping[str, str]) -> dict[str, Any]:
+    named = any(group.label in captions for group in groups)
+    columns = ["group", *(["what it is"] if named else []), "actions", "seeds"]
+    if measure is not None:
+        columns += [f"last {MEASURES[measure]}", "mean over the run"]
+    rows = []
+    for group in groups:
+        row: list[Any] = [{"text": group.label, "colour": shades(group.colour)}]
+        row += [captions.get(group.label, "")] if named else []
+        row += [f"{len(group.runs[0].actions):,}", _seeds(group)]
+        if measure is not None:
+            during = [float(np.mean(curve)) for run in group.runs if len(curve := run.curve(measure)[1])]
+            row += [with_interval(final_values(group, measure), measure), with_interval(during, measure)]
+        rows.append(row)
+    return {
+        "kind": "table",
+        "caption": f"{task}: means over seeds with 95 % intervals",
+        "columns": columns,
+        "rows": rows,
+    }
+
+
+def _seeds(group: Group) -> str:
+    """How many there are, and how many of them are not finished."""
+    states = [state for run in group.runs if (state := state_text(run)) != "finished"]
+    return f"{len(group.runs)}" + (f" ({', '.join(sorted(set(states)))})" if states else "")
+
+
+def state_text(run: ReportRun) -> str:
+    """Finished, or how far it is."""
+    if (state := run.state) == "finished":
+        return state
+    return f"{state} at {100 * run.frames / run.config.frames:.0f} %"
