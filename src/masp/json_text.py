@@ -107,6 +107,12 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def first_line(error: BaseException) -> str:
+    """What a library says about a file, for an error message: on one line and not too long."""
+    line = next(iter(str(error).splitlines()), "").strip() or type(error).__name__
+    return line if len(line) <= 200 else f"{line[:197]}..."
+
+
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 

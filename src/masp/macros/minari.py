@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 from masp.errors import UserError
+from masp.json_text import first_line
 from masp.macros.actions import MAX_ACTIONS
 from masp.macros.episodes import UNKNOWN, Episodes
 from masp.macros.recording import RecordingHeader
@@ -36,7 +37,7 @@ def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
     try:
         data = minari.MinariDataset(Path(source) / "data") if is_minari_folder(source) else minari.load_dataset(source)
     except Exception as error:  # Minari, h5py and pyarrow raise many kinds
-        raise UserError(f"{source}: cannot be opened as a local Minari data set: {_first_line(error)}") from None
+        raise UserError(f"{source}: cannot be opened as a local Minari data set: {first_line(error)}") from None
     space = data.action_space
     first, number = getattr(space, "start", 0), getattr(space, "n", None)
     if number is None or np.ndim(number) != 0 or first != 0 or not 1 <= number <= MAX_ACTIONS:
@@ -48,7 +49,7 @@ def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
             scores.append(float(np.sum(episode.rewards)))
             success.append(_success(episode.infos))
     except Exception as error:
-        raise UserError(f"{source}: episode {len(actions)} cannot be read: {_first_line(error)}") from None
+        raise UserError(f"{source}: episode {len(actions)} cannot be read: {first_line(error)}") from None
     return _header(data, int(number)), Episodes.of(actions, scores, success)
 
 
@@ -145,10 +146,6 @@ def _checked_actions(values: Any, num_primitives: int) -> np.ndarray:
     if actions.dtype.kind not in "iu" or (actions.size and not 0 <= actions.min() <= actions.max() < num_primitives):
         raise ValueError(f"its actions are not integers in 0..{num_primitives - 1}")
     return actions
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _header(data: Any, num_primitives: int) -> RecordingHeader:

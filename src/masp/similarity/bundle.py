@@ -62,7 +62,7 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     except UserError:
         raise
     except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: not a bundle: {str(error).partition(chr(10))[0]}") from None
+        raise UserError(f"{path}: not a bundle: {json_text.first_line(error)}") from None
     actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
     _require_similarity(similarity, len(actions), str(path))
     return Bundle(actions, similarity)

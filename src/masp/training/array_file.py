@@ -83,7 +83,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file") from None
     except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: the file cannot be read: {error}") from None
+        raise UserError(f"{path}: the file cannot be read: {json_text.first_line(error)}") from None
     expected = texts.pop("sha256", None)
     # Files of the first version have neither a description nor a checksum.
     if (expected is not None or texts) and expected != _digest(arrays, texts):

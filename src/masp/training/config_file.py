@@ -15,7 +15,7 @@ import masp
 from masp import json_text, ops
 from masp.config import TrainConfig, from_flat, replace, to_flat, typed_settings
 from masp.errors import UserError
-from masp.json_text import is_number, shortened
+from masp.json_text import first_line, is_number, shortened
 from masp.macros.actions import ActionSet
 from masp.presets import from_preset
 
@@ -120,13 +120,15 @@ def read_config(path: str | Path, env: str | None = None, preset: str = "auto") 
 
 def _from_toml(path: Path, env: str | None, preset: str) -> TrainConfig:
     try:
-        values = tomllib.loads(path.read_text())
-    except ValueError as error:
-        raise UserError(f"{path}: broken TOML: {error}") from None
+        values = tomllib.loads(json_text.read_bytes(path).decode())
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: broken TOML: {first_line(error)}") from None
     for section in ("agent", "similarity"):
         table = values.pop(section, {})
         if not isinstance(table, dict):
-            raise UserError(f"{path}: {section} must be a table, got {table!r}")
+            raise UserError(f"{path}: {section} must be a table, got {shortened(table)}")
         values |= table
     named_preset = values.pop("preset", "auto")
     settings = typed_settings(values, str(path))
