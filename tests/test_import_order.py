@@ -10,6 +10,7 @@ ORDER = [
     "errors",
     "importing",
     "printable",
+    "whole_file",
     "json_text",
     "config",
     "ops",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
+from masp.whole_file import whole_file
 
 MAX_BYTES = 1 << 28
 """Largest file that is read at once; real ones are far smaller."""
@@ -66,15 +65,8 @@ def write(path: Path, data: Any) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Replace the file whole or not at all; of several processes that do so at once, one wins."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(partial, "x") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path) as file:
+        file.write(text.encode())
 
 
 def is_number(value: Any) -> bool:

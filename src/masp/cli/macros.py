@@ -11,6 +11,7 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.macros.noise import corrupt, replaced_indices
 from masp.macros.overlap import overlap_matrix
+from masp.whole_file import whole_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,8 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
         from masp.report.macro_overlap import overlap_figure
 
         try:
-            overlap_figure(actions).savefig(args.png, format="png", bbox_inches="tight")
+            with whole_file(args.png) as file:
+                overlap_figure(actions).savefig(file, format="png", bbox_inches="tight")
         except OSError as error:
             raise UserError(f"{args.png}: cannot be written: {error.strerror}") from None
     if args.json:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from masp.errors import UserError
 from masp.printable import figure_text
 from masp.report.statistics import bootstrap_interval
+from masp.whole_file import whole_file
 
 Row = Mapping[str, Any]
 
@@ -214,4 +216,8 @@ def subplots(rows: int, columns: int, size: tuple[float, float], **options: Any)
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write the figure; create its folder if needed."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
+    suffix = Path(path).suffix.removeprefix(".") or "png"
+    if suffix not in figure.canvas.get_supported_filetypes():
+        raise UserError(f"{path}: a picture cannot be .{suffix}; use .png, .svg or .pdf")
+    with whole_file(path) as file:
+        figure.savefig(file, format=suffix, dpi=130)

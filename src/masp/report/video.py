@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -18,6 +19,7 @@ from masp.environments.registry import is_jax, make_env
 from masp.errors import UserError
 from masp.training.playing import PlayerEnv, Tick, make_player_env, play
 from masp.training.run import Run
+from masp.whole_file import whole_file
 
 LONGEST = 3_000
 """Steps after which a video is cut."""
@@ -142,13 +144,16 @@ def write_video(path: str | Path, scenes: Iterable[Scene], scenes_per_second: fl
     """Write the video atomically; returns the number of scenes."""
     require_format(path)
     images = [_frame(scene) for scene in scenes]
-    partial = Path(path).with_name("partial-" + Path(path).name)
-    if Path(path).suffix.lower() == ".mp4":
-        _write_mp4(partial, images, scenes_per_second)
+    suffix = Path(path).suffix.lower()
+    if suffix == ".mp4":
+        content = _mp4(images, scenes_per_second, str(path))
+        with whole_file(path) as file:
+            file.write(content)
     else:
         duration = round(1000 / scenes_per_second)
-        images[0].save(partial, save_all=True, append_images=images[1:], duration=duration, loop=0)
-    partial.replace(path)
+        kind = Image.registered_extensions()[suffix]
+        with whole_file(path) as file:
+            images[0].save(file, kind, save_all=True, append_images=images[1:], duration=duration, loop=0)
     return len(images)
 
 
@@ -165,12 +170,15 @@ def _frame(scene: Scene) -> Image.Image:
     return canvas
 
 
-def _write_mp4(path: Path, images: list[Image.Image], scenes_per_second: float) -> None:
+def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> bytes:
     size = f"{images[0].width}x{images[0].height}"
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(scenes_per_second), "-i", "-"]
-    command = ["ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(path)]
-    process = subprocess.run(
-        command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
-    )
-    if process.returncode:
-        raise UserError(f"ffmpeg could not write {path}: {process.stderr.decode(errors='replace').strip()[-200:]}")
+    with tempfile.TemporaryDirectory() as folder:  # ffmpeg goes back in the file that it writes
+        video = Path(folder) / "video.mp4"
+        command = ["ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(video)]
+        process = subprocess.run(
+            command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
+        )
+        if process.returncode:
+            raise UserError(f"ffmpeg could not write {name}: {process.stderr.decode(errors='replace').strip()[-200:]}")
+        return video.read_bytes()

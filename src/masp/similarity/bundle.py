@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import secrets
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from safetensors.numpy import save
 from masp import json_text
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
+from masp.whole_file import whole_file
 
 FORMAT, VERSION = "masp-bundle", "1"
 TOLERANCE = 1e-3
@@ -29,17 +30,13 @@ class Bundle(NamedTuple):
 
 def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     """Write it; an existing file is replaced whole or not at all."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    metadata = {"format": FORMAT, "version": VERSION, "actions": json_text.dumps(bundle.actions.to_json())}
-    if not partial.parent.is_dir():
+    if not Path(path).parent.is_dir():
         raise UserError(f"{path}: there is no such folder to write to")
-    try:
-        # The library's own `save_file` ignores the umask.
-        partial.write_bytes(save({"similarity": np.ascontiguousarray(bundle.similarity, np.float32)}, metadata))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    similarity = np.ascontiguousarray(bundle.similarity, np.float32)
+    actions = json_text.dumps(bundle.actions.to_json())
+    metadata = {"format": FORMAT, "version": VERSION, "actions": actions, "sha256": _digest(actions, similarity)}
+    with whole_file(path) as file:  # the library's own `save_file` ignores the umask
+        file.write(save({"similarity": similarity}, metadata))
 
 
 def is_bundle(path: str | os.PathLike[str]) -> bool:
@@ -63,9 +60,17 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
         raise
     except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not a bundle: {json_text.first_line(error)}") from None
+    if metadata.get("sha256", digest := _digest(metadata["actions"], similarity)) != digest:  # older ones have none
+        raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
     actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
     _require_similarity(similarity, len(actions), str(path))
     return Bundle(actions, similarity)
+
+
+def _digest(actions: str, similarity: np.ndarray) -> str:
+    """SHA-256 over the content of a bundle."""
+    about = f"{actions} {similarity.dtype} {similarity.shape} "
+    return hashlib.sha256(about.encode() + np.ascontiguousarray(similarity).tobytes()).hexdigest()
 
 
 def _require_similarity(similarity: np.ndarray, num_actions: int, where: str) -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ import safetensors
 
 from masp import json_text, ops
 from masp.errors import UserError
+from masp.whole_file import whole_file
 
 State = TypeVar("State")
 
@@ -59,19 +58,11 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any])
     texts = {name: json_text.dumps(value) for name, value in about.items()}
     header = json.dumps({"__metadata__": {**texts, "sha256": _digest(arrays, texts)}, **_layout(arrays)}).encode()
     header += b" " * (-len(header) % 8)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with open(partial, "xb") as file:
-            file.write(struct.pack("<Q", len(header)))
-            file.write(header)
-            for array in arrays.values():
-                file.write(_bytes(array))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_directory(path.parent)
+    with whole_file(path) as file:
+        file.write(struct.pack("<Q", len(header)))
+        file.write(header)
+        for array in arrays.values():
+            file.write(_bytes(array))
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -116,20 +107,6 @@ def fill(like: State, arrays: Mapping[str, np.ndarray], where: Path, any_shape: 
         if finite and np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
             raise UserError(f"{where}: {jax.tree_util.keystr(path)} has numbers that are not finite")
     return jax.tree_util.tree_unflatten(structure, values)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a folder durable, where the system can."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems cannot sync folders
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def _fitting(name: str, leaf: Any, arrays: Mapping[str, np.ndarray], where: Path, any_shape: str) -> np.ndarray:

@@ -32,7 +32,9 @@ class RunLock:
 
     def __init__(self, folder: Path):
         self._path = folder / ".lock"
-        self._file: Any = open(self._path, "a+")  # noqa: SIM115 - closed by release()
+        # Without following a link, so that nobody's file is emptied.
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        self._file: Any = open(os.open(self._path, flags, 0o666), "r+")  # noqa: SIM115 - closed by release()
         try:
             _lock(self._file)
         except OSError as error:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from masp.errors import UserError
-from masp.training.array_file import sync_directory
+from masp.whole_file import sync_directory
 
 SEGMENT_BYTES = 64 * 2**20
 """Size at which a new segment begins."""

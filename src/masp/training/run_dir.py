@@ -75,6 +75,8 @@ class RunDir:
             messages += [f"{self.path}: there is no run to resume; starting a new one"] if resume else []
             actions.save(self.actions_file)
         write_json(self.config_file, config_file.to_file(config))
+        if self.checkpoints.folder.is_symlink():
+            raise UserError(f"{self.checkpoints.folder} is a symbolic link, through which masp does not write")
         self.checkpoints.folder.mkdir(exist_ok=True)
         return messages
 
@@ -146,6 +148,7 @@ class MetricsWriter:
         kept = run.read_metrics() if keep_to_frames is not None else []
         kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
         json_text.replace_text(run.metrics_jsonl, "".join(json_text.dumps(row) + "\n" for row in kept))
+        json_text.replace_text(run.metrics_csv, "")  # a new file, whatever had its name: no link is followed
         self._jsonl = open(run.metrics_jsonl, "a")  # noqa: SIM115 - closed by close()
         self._csv_file = open(run.metrics_csv, "w", newline="")  # noqa: SIM115
         self._csv: csv.DictWriter[str] | None = None
