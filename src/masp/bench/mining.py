@@ -6,7 +6,6 @@ The naive method is the fastest plain one we know: a Counter over zipped shifts 
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -100,6 +99,8 @@ def _growth(sizes: list[int]) -> dict[str, Any]:
 
 def _measure_size(rows: int, literal: bool) -> tuple[np.ndarray, float]:
     """Seconds of three turns, and the peak memory of this process in GB, including the interpreter and the play."""
+    import resource  # Unix only
+
     play = run_heavy_play(rows)
     mine_macros(play[:1000])
     times = in_turns({"mine": partial(_mine, play, literal)}, 3)["mine"]

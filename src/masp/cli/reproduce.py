@@ -53,14 +53,15 @@ def run(args: argparse.Namespace) -> int:
     if (args.jobs is not None and args.jobs < 1) or args.cluster_cores < 1:
         raise UserError("--jobs and --cluster-cores must be at least 1")
     from masp.experiments.catalogue import experiment
-    from masp.experiments.estimate import cores, summary
+    from masp.experiments.cores import possible_jobs
+    from masp.experiments.estimate import summary
     from masp.experiments.plan import plan
     from masp.experiments.runner import Where, reproduce, require_installed
     from masp.experiments.store import Store
     from masp.ops import tune_this_process
 
     store = Store(args.store)
-    jobs = args.jobs or min(cores(), MOST_JOBS)
+    jobs = possible_jobs(args.jobs, MOST_JOBS)
     planned = plan(experiment(args.name), args.scale, args.human, [c for c in args.only.split(",") if c], args.rows)
     figures = summary(planned, store, jobs, args.cluster_cores)
     print(describe(figures), file=sys.stderr if args.json else sys.stdout, flush=True)

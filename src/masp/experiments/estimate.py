@@ -5,7 +5,6 @@ The figures are frames per second of one core of a small virtual machine, for pl
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -103,8 +102,3 @@ def duration(seconds: float) -> str:
         if seconds >= 1.5 * size:
             return f"{seconds / size:,.0f} {unit}" if seconds >= 20 * size else f"{seconds / size:,.1f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def cores() -> int:
-    """Number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))

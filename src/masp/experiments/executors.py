@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
+from masp.experiments.cores import pin_to, usable_cores
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
 from masp.experiments.work import Outcome, cache_compiled_programs, run_unit, tune_for
@@ -73,7 +74,7 @@ class Processes:
 
     def __init__(self, store: Store, command: str, jobs: int):
         self._store, self._command = store, command
-        self._cores = _shares(sorted(os.sched_getaffinity(0)), jobs)
+        self._cores = _shares(usable_cores(), jobs)
         self._workers: list[_Worker | None] = [None] * jobs
 
     def free(self) -> int:
@@ -159,7 +160,7 @@ def worker_main() -> None:
     from masp.experiments.record import commit
 
     store_path, command, cores = sys.argv[1:]
-    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    pin_to(int(core) for core in cores.split(","))
     # Answers go to the original standard output; whatever a library prints goes to standard error.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
