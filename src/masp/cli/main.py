@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "record": ("masp.cli.record", "play an environment and record it"),
     "mine": ("masp.cli.mine", "find macros in recorded play"),
     "macros": ("masp.cli.macros", "look at a macro file, or add noise to it"),
+    "completion": ("masp.cli.completion", "print a script that completes this command in a shell"),
 }
 
 
