@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from masp.macros.actions import ActionSet as ActionSet
     from masp.macros.actions import Macro as Macro
     from masp.macros.mining import mine_macros as mine_macros
+    from masp.macros.vector import MacroVectorEnv as MacroVectorEnv
     from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
     from masp.similarity.matrix import similarity_penalty as similarity_penalty
     from masp.training.api import train as train
@@ -32,6 +33,7 @@ _HOME = {
     "Macro": "masp.macros.actions",
     "TrainConfig": "masp.config",
     "MacroActionEnv": "masp.macros.wrapper",
+    "MacroVectorEnv": "masp.macros.vector",
     "mine_macros": "masp.macros.mining",
     "similarity_penalty": "masp.similarity.matrix",
     "load_run": "masp.training.run",
@@ -45,8 +47,9 @@ _HOME = {
     "TrainedAgent": "masp.training.trained",
     "load_agent": "masp.training.trained",
 }
-__all__ = ["ActionSet", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "Run", "TensorBoard"]
+__all__ = ["ActionSet", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "MacroVectorEnv", "Run"]
 __all__ += [
+    "TensorBoard",
     "TrainConfig",
     "TrainedAgent",
     "UserError",

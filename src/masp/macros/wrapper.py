@@ -11,14 +11,14 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
 
-def env_name(env: gymnasium.Env) -> str:
+def env_name(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> str:
     """The id of the environment, or its class name if it was not made by id."""
     return type(env.unwrapped).__name__ if env.spec is None else env.spec.id
 
 
-def num_actions(env: gymnasium.Env) -> int:
+def num_actions(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int:
     """The number of primitive actions; raises `UserError` unless the actions are Discrete and numbered from 0."""
-    space = env.action_space
+    space = env.action_space if isinstance(env, gymnasium.Env) else env.single_action_space
     if not isinstance(space, spaces.Discrete):
         kind = type(space).__name__
         problem = f"continuous actions ({kind})" if isinstance(space, spaces.Box) else f"{kind} actions"
@@ -38,6 +38,10 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
       discount: factor of the value of the next observation.
       steps: number of primitive steps that were played.
       raw_reward: undiscounted sum of the rewards.
+
+    Whatever counts steps or sums rewards belongs inside: `MacroActionEnv(Monitor(env), actions)` and
+    `MacroActionEnv(RecordEpisodeStatistics(env), actions)` report primitive steps and the environment's own return;
+    outside, they report decisions and rewards that are already discounted.
     """
 
     def __init__(self, env: gymnasium.Env, actions: ActionSet, gamma: float = 0.99):
