@@ -7,7 +7,6 @@ Values are checked where they are made.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import types
 import typing
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from masp.errors import UserError
+from masp.errors import UserError, did_you_mean
 from masp.json_text import is_number, is_text, shortened
 
 Variant = Literal["rainbow", "macros", "masp", "outcomes"]
@@ -279,8 +278,7 @@ def typed_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
 
 def unknown_setting(name: str) -> str:
     """The message for a name that no field has, with the most similar one."""
-    matches = difflib.get_close_matches(name[:80], field_sections(), 1)
-    hint = f"did you mean {matches[0]}?" if matches else "`masp train --help` lists all"
+    hint = did_you_mean(name.replace("-", "_"), field_sections(), "`masp train --help` lists all")
     return f"there is no setting {shortened(name)}; {hint}"
 
 

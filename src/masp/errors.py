@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(ValueError):
     """A mistake in what the user gave us; the message says what is wrong, where, and what to do."""
@@ -21,3 +24,12 @@ class UserCodeError(TrainingError):
 
 class ReadingWarning(UserWarning):
     """A part of a file that was left out because it cannot be used."""
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """`did you mean A or B?` with the names most similar to a misspelt one; without one, `otherwise`."""
+    name = name[:80].lower()
+    scores = {known: difflib.SequenceMatcher(None, name, known.lower()).ratio() for known in dict.fromkeys(names)}
+    best = max(scores.values(), default=0.0)
+    similar = sorted((known for known in scores if scores[known] >= max(0.6, best - 0.08)), key=lambda n: -scores[n])
+    return f"did you mean {' or '.join(similar[:3])}?" if similar else otherwise

@@ -10,7 +10,7 @@ from typing import Any
 
 from masp.config import TrainConfig, replace
 from masp.environments.registry import family_of
-from masp.errors import UserError
+from masp.errors import UserError, did_you_mean
 
 PAPER_ATARI: dict[str, Any] = {
     # Table "Main hyperparameters"; pre-processing is the environment's part.
@@ -284,5 +284,6 @@ def from_preset(name: str, env: str) -> TrainConfig:
     """The configuration of a preset for an environment; `auto` picks the preset by the environment."""
     name = default_preset(env) if name == "auto" else name
     if name not in PRESETS:
-        raise UserError(f"there is no preset {name!r}; choose one of {', '.join(PRESETS)}")
+        hint = did_you_mean(name, PRESETS, f"choose one of {', '.join(PRESETS)}")
+        raise UserError(f"there is no preset {name!r}; {hint}")
     return replace(TrainConfig(env=env), **PRESETS[name])

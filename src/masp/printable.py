@@ -15,13 +15,14 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(letter) in _HIDDEN else letter for letter in text)
 
 
-def rich_text(text: str) -> str:
-    """`text` to show by rich as it is: brackets are not markup."""
+def rich_text(text: str, lines: bool = False) -> str:
+    """`text` to show by rich as it is: brackets are not markup. With `lines`, line ends are kept."""
     from rich.markup import escape
 
-    return escape(printable(text))
+    return escape("\n".join(map(printable, text.split("\n"))) if lines else printable(text))
 
 
 def figure_text(text: str) -> str:
-    """`text` to show by matplotlib as it is: dollar signs do not begin a formula."""
-    return printable(text).replace("$", r"\$")
+    """`text` to show by matplotlib as it is: dollar signs begin no formula, an underscore hides it from no legend."""
+    shown = printable(text).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown

@@ -76,7 +76,9 @@ def test_figures_as_numbers():
 def test_misprints_have_a_reading():
     assert paper_cell("atari-noise", ("Breakout", "0.25"), "macros") == "208.3.3 ± 22.6"
     assert paper_figure("atari-noise", ("Breakout", "0.25"), "macros") == PaperFigure(208.3, 22.6)
-    assert any("36.9.6" in remark for remark in paper_remarks("atari"))
+    assert any("36.9.6" in remark for remark in paper_remarks("atari", [("Pong",), ("Fishing Derby",)]))
+    assert not any("36.9.6" in remark for remark in paper_remarks("atari", [("Pong",)]))  # not about that row
+    assert paper_remarks("atari", []) == []
     for table in ("atari", "atari-k", "atari-noise", "atari-transfer", "minigrid", "street-fighter"):
         misprinted = {(tuple(m["row"]), m["column"]) for m in paper()["misprints"] if m["table"] == table}
         data = paper()["tables"][table]

@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import sys
+from typing import Any
 
 from masp import json_text
 
@@ -33,11 +35,25 @@ def run(args: argparse.Namespace) -> int:
     from masp import ops
 
     module, function = BENCHMARKS[args.name]
+    how_long = "about a minute" if args.quick else "several minutes"
+    print(f"masp bench: measuring {args.name}, {how_long} on a quiet machine", file=sys.stderr, flush=True)
     figures = getattr(importlib.import_module(module), function)(args.quick)
     figures |= {"load_average": os.getloadavg()[0], "kernels": ops.kernels_used()}
     if args.json:
         print(json_text.dumps(figures))
     else:
         for name, value in figures.items():
-            print(f"{name:36} {value:.4g}" if isinstance(value, float) else f"{name:36} {value}")
+            print(f"{name:36} {_rounded(value)}")
     return 0
+
+
+def _rounded(value: Any) -> str:
+    """A figure for reading; those of --json have all digits."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_rounded(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        texts = [_rounded(part) for part in value]
+        return "".join(f"\n  {text}" for text in texts) if value and isinstance(value[0], dict) else ", ".join(texts)
+    return str(value)

@@ -8,16 +8,17 @@ masp envs --all          all ids of all families
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from masp import json_text
-from masp.errors import UserError
+from masp.cli.console import WIDE_HELP, print_table
+from masp.errors import UserError, did_you_mean
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("family", nargs="?", metavar="FAMILY", help="list the ids of this family only")
     parser.add_argument("--all", action="store_true", help="list the ids of every family")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -29,7 +30,9 @@ def run(args: argparse.Namespace) -> int:
     asked = (args.family or "").lower()
     chosen = [family for family in FAMILIES if family.name.lower().startswith(asked)]
     if args.family and len(chosen) != 1:
-        raise UserError(f"there is no family {args.family!r}; there are {', '.join(f.name for f in FAMILIES)}")
+        names = [family.name for family in FAMILIES]
+        hint = did_you_mean(args.family, names, f"there are {', '.join(names)}")
+        raise UserError(f"there is no family {args.family!r}; {hint}")
     if args.family:
         chosen[0].require_installed(chosen[0].name)
     about = [_about(family) for family in chosen]
@@ -38,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.family or args.all:
         print("\n".join(env_id for family in about for env_id in family["ids"] or ()))
     else:
-        _print_table(about)
+        _print_table(about, args.wide)
     return 0
 
 
@@ -65,26 +68,21 @@ def _about_package(package: Any, brings: str) -> dict[str, Any]:
     }
 
 
-def _print_table(about: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("family", "", "ids", "for example", "preset", box=None, pad_edge=False)
-    missing = []
+def _print_table(about: list[dict[str, Any]], wide: bool) -> None:
+    rows, missing = [], []
     for family in about:
         state = "installed" if family["installed"] else "missing"
         count = str(len(family["ids"])) if family["installed"] else ""
-        table.add_row(family["name"], state, count, escape(", ".join(family["examples"])), family["preset"])
+        rows.append((family["name"], state, count, ", ".join(family["examples"]), family["preset"]))
         if not family["installed"]:
             missing.append((family["name"], family["install"]))
         for package in family["optional"]:
             state = "installed" if package["installed"] else "missing"
-            table.add_row("", state, "", escape(f"with {package['package']}: {package['brings']}"), "")
+            rows.append(("", state, "", f"with {package['package']}: {package['brings']}", ""))
             if not package["installed"]:
                 missing.append((package["package"], package["install"]))
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    console.print(table)
+    columns = ("family", "", "ids", "for example", "preset")
+    print_table(columns, rows, wide=wide, optional=("preset",), numbers=("ids",))
     for name, line in missing:
-        console.print(escape(f"for {name}: {line}"))
-    console.print(escape("'masp envs FAMILY' lists the ids of a family; 'masp train ID' trains on one."))
+        print(f"for {name}: {line}")
+    print("'masp envs FAMILY' lists the ids of a family; 'masp train ID' trains on one.")

@@ -17,13 +17,14 @@ from typing import Any, Literal
 from masp.config import AgentConfig, Pair, SimilarityConfig, TrainConfig, field_sections, field_types, replace
 from masp.errors import UserError
 
+UNKNOWN_VALUES = " (name an environment before --help to see its values)"
 SECTIONS = {"": TrainConfig, "agent": AgentConfig, "similarity": SimilarityConfig}
 
 
 def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> None:
     """One flag per field; a flag that is not given leaves the preset's value."""
     groups = {
-        section: parser.add_argument_group((kind.__doc__ or "").split(".")[0].lower() + " (defaults: see the preset)")
+        section: parser.add_argument_group((kind.__doc__ or "").split(".")[0].lower() + UNKNOWN_VALUES)
         for section, kind in SECTIONS.items()
     }
     kinds = field_types()
@@ -60,15 +61,20 @@ _number.__name__ = "number"
 
 def with_flags(config: TrainConfig, args: argparse.Namespace) -> TrainConfig:
     """`config` with the flags that were given."""
+    return replace(config, **given_flags(args))
+
+
+def given_flags(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings whose flags were given; `env` counts where it is one of the arguments."""
     kinds = field_types()
     changes = {}
     for name, value in vars(args).items():
-        if name in kinds:
+        if name in kinds and value is not None:
             kind = kinds[name]
             if kind is int and isinstance(value, float):
                 raise UserError(f"--{name.replace('_', '-')} must be a whole number, got {value}")
             changes[name] = tuple(value) if isinstance(value, list) else float(value) if kind is float else value
-    return replace(config, **changes)
+    return changes
 
 
 def from_text(name: str, text: str) -> Any:
@@ -89,6 +95,17 @@ def from_text(name: str, text: str) -> Any:
     except ValueError:
         raise UserError(f"{name} must be a number, got {text!r}") from None
     return float(value) if kind is float else value
+
+
+def shown(value: Any) -> str:
+    """A value as one would give it to its flag; "" and () are "none"."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(shown, value)) or "none"
+    if isinstance(value, int):
+        return f"{value:,}" if value >= 10_000 else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value) or "none"
 
 
 @cache

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.macros.noise import corrupt, replaced_indices
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show = commands.add_parser("show", help="list the macros; optionally draw their overlaps")
     show.add_argument("file", metavar="FILE", help="macro file written by 'masp mine'")
     show.add_argument("--png", metavar="FILE", help="write a heat map of the overlaps to this file")
+    show.add_argument("--wide", action="store_true", help=WIDE_HELP)
     show.add_argument("--json", action="store_true", help="print one JSON object")
     noise = commands.add_parser("noise", help="replace macros by random sequences of the same length")
     noise.add_argument("file", metavar="FILE", help="macro file written by 'masp mine'")
@@ -63,7 +64,7 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
         }
         print(json_text.dumps(summary))
         return 0
-    _print_table(actions)
+    _print_table(actions, args.wide)
     print(
         f"{number} macros on {actions.num_primitives} primitives{' of ' + actions.env_id if actions.env_id else ''}; "
         f"{constant} are constant runs; mean overlap {mean:.2f}"
@@ -73,19 +74,15 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_table(actions: ActionSet) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from masp.printable import rich_text
-
-    table = Table("action", "macro", "length", "count")
+def _print_table(actions: ActionSet, wide: bool) -> None:
+    rows = []
     for i, macro in enumerate(actions.macros):
         text = spell(macro.actions, actions.primitive_names)
         text = f"{macro.name}: {text}" if macro.name else text
         count = "" if macro.count is None else str(macro.count)
-        table.add_row(str(actions.num_primitives + i), rich_text(text), str(len(macro.actions)), count)
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+        rows.append((str(actions.num_primitives + i), text, str(len(macro.actions)), count))
+    columns = ("action", "macro", "length", "count")
+    print_table(columns, rows, wide=wide, optional=("length", "count"), numbers=("action", "length", "count"))
 
 
 def _noise(actions: ActionSet, args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import masp
-from masp.errors import ReadingWarning, UserCodeError, UserError
+from masp.errors import ReadingWarning, UserCodeError, UserError, did_you_mean
 from masp.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -41,10 +41,36 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, with the command that explains it."""
+    """Says what is wrong in one line, with the most similar right spelling or the command that explains it."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"masp: {message} (see '{self.prog} --help')\n")
+        self.exit(2, f"{self.prog}: {printable(message)} (see '{self.prog} --help')\n")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As usual, but an unknown flag is named alone, with the flags that resemble it."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if not unknown:
+            return parsed
+        name = unknown[0].partition("=")[0]
+        if not name.startswith("-"):
+            self.error(f"unexpected argument {name!r}")
+        hint = did_you_mean(name, self._flags())
+        self.error(f"there is no flag {name}" + (f"; {hint}" if hint else ""))
+
+    def _flags(self) -> list[str]:
+        """All flags, those of sub-commands included."""
+        flags = list(self._option_string_actions)
+        for action in self._actions:
+            for parser in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+                flags += parser._flags()
+        return flags
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            names = list(map(str, action.choices))
+            hint = did_you_mean(str(value), names, f"choose one of {', '.join(names)}")
+            what = f"{action.option_strings[0]} cannot be" if action.option_strings else "there is no"
+            raise argparse.ArgumentError(None, f"{what} {value!r}; {hint}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         warnings.showwarning = _show_warning
         try:
             module.add_arguments(command)
+            if not {"-h", "--help"}.isdisjoint(rest) and hasattr(module, "explain"):
+                module.explain(command, rest)
             code = int(module.run(command.parse_args(rest)) or 0)
             sys.stdout.flush()  # output that cannot be written is an error of this command
             return code

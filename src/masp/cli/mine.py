@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError
 from masp.macros.actions import spell
 from masp.macros.mining.mine import Progress, mine
 from masp.macros.mining.report import report
 from masp.macros.mining.settings import MiningSettings
 from masp.macros.mining.sources import open_sources
+from masp.printable import printable
 
 _COMMON_OPTIONS = ("k", "min_length", "max_length", "stride", "only_successful", "top_scoring")
 _THRESHOLDS = ("min_count", "contained_ratio")
@@ -39,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     defaults = MiningSettings()
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="recorded play: file, folder or minari:ID")
     parser.add_argument("--out", required=True, metavar="FILE", help="the macro file, a new file")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print the report as one JSON object")
 
     size = parser.add_argument_group("which sequences")
@@ -118,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json_text.dumps(summary))
     else:
-        _print(summary, result.actions.primitive_names)
+        _print(summary, result.actions.primitive_names, args.wide)
     return 0
 
 
@@ -148,35 +151,23 @@ def _progress() -> Iterator[Progress]:
         yield lambda what, done, total: bar.update(task, description=what, completed=done, total=total)
 
 
-def _print(summary: dict[str, Any], primitive_names: tuple[str, ...]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from masp.printable import rich_text
-
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    table = Table("#", "macro", "length", "count", "share", "sources")
+def _print(summary: dict[str, Any], primitive_names: tuple[str, ...], wide: bool) -> None:
+    lines = []
     for i, macro in enumerate(summary["macros"]):
         sources = " ".join(f"{Path(name).name}:{count}" for name, count in list(macro["sources"].items())[:3])
         more = len(macro["sources"]) - 3
-        table.add_row(
-            str(i),
-            rich_text(spell(macro["actions"], primitive_names)),
-            str(macro["length"]),
-            str(macro["count"]),
-            f"{macro['share']:.2%}",
-            rich_text(sources) + (f" +{more}" if more > 0 else ""),
-        )
-    console.print(table)
+        sources += f" +{more}" if more > 0 else ""
+        text = spell(macro["actions"], primitive_names)
+        lines.append((str(i), text, str(macro["length"]), str(macro["count"]), f"{macro['share']:.2%}", sources))
+    columns, numbers = ("#", "macro", "length", "count", "share", "sources"), ("#", "length", "count", "share")
+    print_table(columns, lines, wide=wide, optional=("length", "count", "sources"), numbers=numbers)
     rows = sum(source["rows_used"] for source in summary["sources"])
     episodes = sum(source["episodes_used"] for source in summary["sources"])
     covered, changes = summary["rows_covered"], summary["changes_covered"]
-    console.print(
+    print(
         f"{len(summary['macros'])} macros from {rows:,} rows of {episodes:,} episodes; "
         f"{summary['constant_macros']} are constant runs; they cover {covered:.1%} of the rows "
-        f"and {changes:.1%} of the action changes; written to {rich_text(summary['out'])}",
-        highlight=False,
-        soft_wrap=True,
+        f"and {changes:.1%} of the action changes; written to {printable(summary['out'])}"
     )
     for warning in summary["warnings"]:
         print(f"masp mine: note: {warning}", file=sys.stderr)

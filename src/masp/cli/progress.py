@@ -1,54 +1,147 @@
-"""What training shows on stderr: a bar in a terminal, one plain line per row of the metrics elsewhere."""
+"""What training shows on stderr: a bar in a terminal, elsewhere one plain line per row of the metrics."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import Progress, ProgressColumn, Task
+from rich.text import Text
 
-from masp.printable import rich_text
+from masp.experiments.estimate import duration
+from masp.printable import printable
 from masp.training.callbacks import Callback, RunView
+
+FIGURES = {"return": "return", "success": "success", "eval_return": "eval return", "eval_success": "eval success"}
+"""Metrics that a line shows, and their names there; success replaces the return where a task has both."""
+MAX_BAR, MIN_BAR = 24, 6
 
 
 class TrainProgress(Callback):
-    """Follows the last of the runs that train together; its frames are those of all."""
+    """Shows runs that train together: frames of the one that is last, figures as means over all.
+
+    A context manager: a display that has not shown any frames vanishes at its end, so an error stands alone.
+    """
 
     def __init__(self, label: str):
-        self._label = label
+        self._label = printable(label)
+        self._frames: dict[Path, int] = {}  # budget of each run that trains now
+        self._rows: list[Mapping[str, Any]] = []  # of runs that have reached the next row
+        self._doing = ""
+        self._learning_since: tuple[float, int] | None = None  # time and frames, when the programs were compiled
         self._bar: Progress | None = None
+
+    def __enter__(self) -> TrainProgress:
+        self.on_progress(0, "loading JAX and the environment")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def on_start(self, run: RunView) -> None:
+        self._frames[run.path] = run.config.frames
+
+    def on_progress(self, frames: int, doing: str) -> None:
+        if doing == "learning" and self._learning_since is None:
+            self._learning_since = time.monotonic(), frames
         if sys.stderr.isatty():
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(bar_width=16),
-                TextColumn("{task.fields[figures]}"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-            )
-            self._task = self._bar.add_task(rich_text(label), total=None, figures="compiling and filling the replay")
-            self._bar.start()
-        else:
-            print(f"{label}: compiling and filling the replay", file=sys.stderr, flush=True)
+            self._update(frames, doing=doing)
+        elif doing != self._doing and doing not in ("learning", "evaluating"):
+            self._print(doing)
+        self._doing = doing
 
     def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
-        total = run.config.frames
-        figures = f"{row['frames']:,}/{total:,} frames  {row['frames_per_second']:,.0f}/s"
-        for name in ("return", "success", "eval_return", "eval_success"):
-            if row.get(name) is not None:
-                figures += f"  {name.replace('_', ' ')} {row[name]:.3g}"
-        if self._bar is None:
-            print(f"{self._label}: {figures}", file=sys.stderr, flush=True)
-        else:
-            self._bar.update(self._task, completed=min(row["frames"], total), total=total, figures=figures)
+        self._rows.append(row)
+        if len(self._rows) < len(self._frames):
+            return
+        frames, total = min(row["frames"] for row in self._rows), run.config.frames
+        speed, figures = self._speed(frames), figures_of(self._rows)
+        self._rows = []
+        if sys.stderr.isatty():
+            self._update(min(frames, total), speed=f"{speed:,.0f}/s" if speed else "", figures=figures)
+            return
+        parts = [f"{frames:,}/{total:,} frames", *([f"{speed:,.0f}/s"] if speed else []), *figures]
+        parts += [f"(mean of {len(self._frames)} runs)"] if len(self._frames) > 1 else []
+        if speed and frames < total:
+            parts.append(f"about {duration((total - frames) * len(self._frames) / speed)} left")
+        self._print("  ".join(parts))
 
     def on_message(self, text: str) -> None:
         if self._bar is None:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
         else:
-            self._bar.console.print(rich_text(text))
+            self._bar.console.print(Text(printable(text)))
 
     def close(self) -> None:
         if self._bar is not None:
+            self._bar.live.transient = not self._bar.tasks[0].completed
             self._bar.stop()
+        self._bar, self._frames, self._rows, self._learning_since = None, {}, [], None
+
+    def _speed(self, frames: int) -> float | None:
+        """Frames per second of all runs, compilation left out; None where that cannot be said yet."""
+        if self._learning_since is None or frames <= self._learning_since[1]:
+            return None
+        since, before = self._learning_since
+        return (frames - before) * len(self._frames) / max(time.monotonic() - since, 1e-6)
+
+    def _print(self, text: str) -> None:
+        print(f"{self._label}: {text}", file=sys.stderr, flush=True)
+
+    def _update(self, frames: int, **fields: Any) -> None:
+        """Show the bar, which begins with the first thing that there is to say."""
+        total = next(iter(self._frames.values()), None)
+        if self._bar is None:
+            self._bar = Progress(TrainingColumn(), console=Console(stderr=True))
+            self._bar.add_task(self._label, total=total, speed="", figures=[], **fields)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=min(frames, total or 0), total=total, **fields)
+
+
+class TrainingColumn(ProgressColumn):
+    """The whole line: it fits the terminal by a shorter bar, then without the label, then with fewer figures."""
+
+    def render(self, task: Task) -> RenderableType:
+        width = self.console_width()
+        if not task.completed:
+            elapsed = "" if task.elapsed is None else f" ({task.elapsed:.0f} s)"
+            return Text(f"{task.description}: {task.fields['doing']}{elapsed}", no_wrap=True, overflow="ellipsis")
+        total = task.total or 1
+        left = "" if task.time_remaining is None else f"{duration(task.time_remaining)} left"
+        frames = f"{int(task.completed):,}/{int(total):,}"
+        parts = [frames, *task.fields["figures"], task.fields["speed"], left if task.completed < total else "done"]
+        return Text(progress_line(task.description, task.completed / total, parts, width), no_wrap=True)
+
+    @staticmethod
+    def console_width() -> int:
+        """Columns of the terminal, less one, because a full last column makes some terminals wrap."""
+        return Console(stderr=True).width - 1
+
+
+def progress_line(label: str, share: float, parts: Sequence[str], width: int) -> str:
+    """Label, bar and parts in at most `width` columns; the parts are numbers and go last, from the end."""
+    numbers = [part for part in parts if part]
+    while len(numbers) > 1 and MIN_BAR + 2 + len("  ".join(numbers)) > width:
+        numbers.pop()
+    text = "  ".join(numbers)
+    with_label = len(label) + 2 + MIN_BAR + 2 + len(text) <= width
+    head = f"{label}  " if with_label else ""
+    bar = max(0, min(MAX_BAR, width - len(head) - len(text) - 2))
+    filled = round(bar * min(share, 1.0))
+    return f"{head}{'━' * filled}{'╌' * (bar - filled)}  {text}"
+
+
+def figures_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Means of the figures of some rows, rounded."""
+    texts = []
+    for name, title in FIGURES.items():
+        values = [row[name] for row in rows if row.get(name) is not None]
+        better = [row.get(name.replace("return", "success")) for row in rows]
+        if values and (not name.endswith("return") or None in better):
+            texts.append(f"{title} {fmean(values):.3g}")
+    return texts

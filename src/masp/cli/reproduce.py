@@ -17,6 +17,7 @@ import sys
 from typing import Any
 
 from masp import json_text
+from masp.cli.console import WIDE_HELP
 from masp.errors import UserError
 from masp.experiments.catalogue import NAMES, TITLES
 from masp.experiments.experiment import SCALES
@@ -24,7 +25,7 @@ from masp.experiments.experiment import SCALES
 MOST_JOBS = 4
 """Default limit, because each process holds a replay of up to a gigabyte."""
 
-__doc__ += "".join(f"  {name:<18}{TITLES[name]}\n" for name in NAMES)
+__doc__ += "".join(f"  {name:<{max(map(len, NAMES)) + 2}}{TITLES[name]}\n" for name in NAMES)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--human", default="", metavar="DIR", help="mine macros from human play: DIR/GAME/*.txt")
     parser.add_argument("--figures", metavar="DIR", help="also draw the figures")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -113,7 +115,7 @@ def _finish(args: argparse.Namespace, store: Any, failed: dict[str, str]) -> int
 
     table = stored_table(store, args.name, args.scale)
     files = figures(store, table, args.figures) if args.figures else []
-    print_table(table, "json" if args.json else "text", files, **({"failed": failed} if args.json else {}))
+    print_table(table, "json" if args.json else "text", files, args.wide, **({"failed": failed} if args.json else {}))
     for label, reason in failed.items():
         print(f"masp reproduce: {label} failed: {reason}", file=sys.stderr)
     if failed:

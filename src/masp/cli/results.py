@@ -14,8 +14,11 @@ import sys
 from typing import Any
 
 from masp import json_text
-from masp.errors import UserError
+from masp.cli.console import WIDE_HELP, print_table
+from masp.errors import UserError, did_you_mean
 
+OPTIONAL = ("trial", "env", "seconds", "commit", "finished")
+"""Columns that a narrow terminal does without."""
 COLUMNS = ("trial", "label", "env", "control", "seed", "frames", "return", "success", "seconds", "commit", "finished")
 
 
@@ -23,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", default="results", metavar="DIR", help="results store (default: results)")
     parser.add_argument("--where", nargs="+", default=[], metavar="NAME=VALUE", help="only records with these values")
     parser.add_argument("--columns", nargs="+", default=list(COLUMNS), metavar="NAME", help="fields to show")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object with whole records")
 
 
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json_text.dumps({"records": records}))
     else:
-        _print(records, args.columns)
+        _print(records, args.columns, args.wide)
     return 0
 
 
@@ -55,20 +59,15 @@ def _fits(record: dict[str, Any], name: str, value: str) -> bool:
     return value in map(str, field) if isinstance(field, list) else value in (_text(field), str(field))
 
 
-def _print(records: list[dict[str, Any]], columns: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from masp.printable import rich_text
-
+def _print(records: list[dict[str, Any]], columns: list[str], wide: bool) -> None:
     fields = {name for record in records for name in (*record, *record["config"])}
     for name in columns:
         if records and name not in fields:
-            raise UserError(f"--columns: records have no {name!r}; they have {', '.join(sorted(fields))}")
-    table = Table(*columns)
-    for record in records:
-        table.add_row(*[rich_text(_text(record.get(name, record["config"].get(name)))) for name in columns])
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
+            hint = did_you_mean(name, fields, f"they have {', '.join(sorted(fields))}")
+            raise UserError(f"--columns: records have no {name!r}; {hint}")
+    rows = [[_text(record.get(name, record["config"].get(name))) for name in columns] for record in records]
+    asked_for = columns != list(COLUMNS)  # columns that were named are wrapped rather than left out
+    print_table(columns, rows, wide=wide, optional=() if asked_for else OPTIONAL)
     print(f"{len(records)} records")
 
 

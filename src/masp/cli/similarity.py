@@ -12,12 +12,10 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError
-from masp.printable import rich_text
 from masp.similarity.bundle import Bundle, load_bundle, save_bundle
 from masp.similarity.consensus import consensus
 
@@ -29,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--png", metavar="FILE", help="write a heat map, similar actions side by side")
     show.add_argument("--effects", metavar="FILE", help="write a picture of what the penalty did during the run")
     show.add_argument("--pairs", type=int, default=12, metavar="N", help="pairs to list (default: 12)")
+    show.add_argument("--wide", action="store_true", help=WIDE_HELP)
     show.add_argument("--json", action="store_true", help="print one JSON object with the whole matrix")
     export = commands.add_parser("export", help="macros and similarity as one file", prog="masp similarity export")
     export.add_argument("source", metavar="RUN_DIR|BUNDLE", help="run directory or exported bundle")
@@ -55,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     if args.effects:
         _draw_effects(args.source, names, args.effects)
     if args.png:
-        from masp.report.figures import similarity_map
+        from masp.report.similarity_map import similarity_map
 
         similarity_map(bundle.similarity, names, args.png, f"similarity of {len(names)} actions")
     if args.json:
         print(json_text.dumps({"actions": names, "similarity": bundle.similarity.tolist()}))
     else:
-        _print_pairs(bundle, args.pairs)
+        _print_pairs(bundle, args.pairs, args.wide)
         if args.png:
             print(f"heat map: {args.png}")
         if args.effects:
@@ -97,13 +96,11 @@ def _draw_effects(source: str, names: list[str], path: str) -> None:
     effects_picture(rows, names, path, f"{Path(source).name}: what the penalty does")
 
 
-def _print_pairs(bundle: Bundle, count: int) -> None:
+def _print_pairs(bundle: Bundle, count: int, wide: bool) -> None:
     names = bundle.actions.names
     rows, columns = np.triu_indices(len(names), 1)
     values = bundle.similarity[rows, columns]
-    table = Table(title=f"most similar of {len(values):,} pairs (mean {values.mean() if values.size else 0:.3f})")
-    for title in ("similarity", "action", "action"):
-        table.add_column(title)
-    for k in np.argsort(-values, kind="stable")[:count]:
-        table.add_row(f"{values[k]:.3f}", rich_text(names[rows[k]]), rich_text(names[columns[k]]))
-    Console().print(table)
+    title = f"most similar of {len(values):,} pairs (mean {values.mean() if values.size else 0:.3f})"
+    top = np.argsort(-values, kind="stable")[:count]
+    lines = [(f"{values[k]:.3f}", names[rows[k]], names[columns[k]]) for k in top]
+    print_table(("similarity", "action", "and action"), lines, title, wide, numbers=("similarity",))

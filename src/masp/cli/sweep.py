@@ -11,15 +11,14 @@ after another. Choose settings on other seeds than you report.
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
 from masp.cli.flags import add_config_flags, from_text, with_flags
 from masp.cli.progress import TrainProgress
-from masp.config import field_types
+from masp.config import field_types, unknown_setting
 from masp.errors import UserError
 from masp.presets import PRESETS, from_preset
 
@@ -34,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=int, default=3, metavar="N", help="seeds per combination, 0 to N-1 (default: 3)"
     )
     parser.add_argument("--out", default="", metavar="DIR", help="where to write (default: sweeps/ENV)")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_config_flags(parser, skip=("env", "seed", "out"))
 
@@ -42,13 +42,14 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, got {args.seeds}")
     vary = dict(_axis(text) for text in args.vary)
-    out = args.out or f"sweeps/{args.env}"
+    out = args.out or f"sweeps/{re.sub(r'[^A-Za-z0-9._-]+', '-', args.env)}"
     config = with_flags(from_preset(args.preset, args.env), _without_out(args))
     from masp.ops import tune_this_process
     from masp.training.sweep import sweep
 
     tune_this_process()
-    points = sweep(config, vary, range(args.seeds), out, [TrainProgress(f"{args.env} sweep")])
+    with TrainProgress(f"{args.env} sweep") as progress:
+        points = sweep(config, vary, range(args.seeds), out, [progress])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:
         print(json_text.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))
@@ -64,7 +65,7 @@ def _axis(text: str) -> tuple[str, list[Any]]:
     if not equals or not values:
         raise UserError(f"--vary {text!r} should look like penalty_weight=0.01,0.03")
     if name not in field_types():
-        raise UserError(f"--vary {name}: there is no such setting")
+        raise UserError(f"--vary: {unknown_setting(name)}")
     return name, [from_text(name, value.strip()) for value in values.split(",")]
 
 
@@ -85,13 +86,10 @@ def _figures(summaries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    table = Table(title=f"{args.env}, {args.seeds} seeds, last evaluation, [95 % bootstrap interval]")
+    title = f"{args.env}, {args.seeds} seeds, last evaluation, [95 % bootstrap interval]"
     names = list(dict.fromkeys(name for row in rows for name in row if not name.endswith("_interval")))
-    for name in names:
-        table.add_column(name.removeprefix("eval_").replace("_", " "))
-    for row in rows:
-        table.add_row(*[_shown(row, name) for name in names])
-    Console().print(table)
+    titles = [name.removeprefix("eval_").replace("_", " ") for name in names]
+    print_table(titles, [[_shown(row, name) for name in names] for row in rows], title, args.wide)
 
 
 def _shown(row: dict[str, Any], name: str) -> str:

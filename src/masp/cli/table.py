@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from masp import json_text
+from masp.cli.console import WIDE_HELP, console
 from masp.experiments.catalogue import NAMES
 from masp.experiments.experiment import SCALES
 
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--json", action="store_true", help="print one JSON object")
     form.add_argument("--latex", action="store_true", help="print LaTeX")
     form.add_argument("--markdown", action="store_true", help="print Markdown")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument(
         "--judged",
         choices=("last", "run"),
@@ -39,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     table = stored_table(store, args.name, args.scale, args.judged)
     files = figures(store, table, args.figures) if args.figures else []
     form = "markdown" if args.markdown else "latex" if args.latex else "text"
-    print_table(table, "json" if args.json else form, files)
+    print_table(table, "json" if args.json else form, files, args.wide)
     return 0
 
 
@@ -58,7 +60,8 @@ def stored_table(store: Any, name: str, scale: str | None, judged: str | None = 
         notes.append(f"nothing was run yet: masp reproduce {name} --scale smoke")
     elif not data.get("human") and data != plan_data(plan(experiment(name), data["scale"])):
         notes.append(f"the definition of {name} has changed since; the table shows what was run")
-    notes += paper_remarks(data["paper_table"])
+    if data["scale"] != "smoke":
+        notes += paper_remarks(data["paper_table"], [tuple(cell["row"]) for cell in data["cells"]])
     notes += [f"{where}: {reason}" for where, reason in store.problems.items()]
     return build({**data, "judged": judged} if judged else data, records, tuple(notes))
 
@@ -79,7 +82,7 @@ def figures(store: Any, table: Any, folder: str) -> list[Path]:
     return draw(table, store.records(), store.path, Path(folder))
 
 
-def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
+def print_table(table: Any, form: str, files: list[Path], wide: bool, **more: Any) -> None:
     """Print the table to standard output."""
     from masp.report.render import render
     from masp.report.tables import summarise
@@ -88,6 +91,6 @@ def print_table(table: Any, form: str, files: list[Path], **more: Any) -> None:
         data = {**table.to_json(), "summary": summarise(table), "figures": [str(file) for file in files], **more}
         print(json_text.dumps(data))
         return
-    print(render(table, form))  # type: ignore[arg-type]
+    print(render(table, form, console(wide).width))  # type: ignore[arg-type]
     for file in files:
         print(f"figure: {file}")

@@ -1,6 +1,8 @@
 """Train an agent and write a run directory.
 
   masp train planted-grid --variant masp
+  masp train planted-grid --dry-run                     every setting, where it comes from, and the time it may take
+  masp train planted-grid --help                        the same settings, explained
   masp train MiniGrid-DoorKey-5x5-v0 --variant macros --frames 200000
   masp train CartPole-v1 --variant rainbow --seed 3 --out runs/pole
   masp train --config runs/pole/config.json --seed 4 --out runs/pole-4
@@ -12,13 +14,19 @@ a flag, and flags come last.
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import contextlib
+import io
+from collections.abc import Sequence
 
-from masp.cli.flags import add_config_flags, with_flags
+from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
+from masp.cli.flags import UNKNOWN_VALUES, add_config_flags, shown
 from masp.cli.progress import TrainProgress
-from masp.config import TrainConfig, replace
+from masp.cli.settings import Settings, settings_of
+from masp.config import replace
 from masp.errors import UserError
-from masp.presets import PAPER, PRESETS, from_preset
+from masp.presets import PRESETS
+from masp.printable import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,43 +48,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("tensorboard", "wandb", "mlflow"),
         help="also log the metrics with this tracker; can be given several times",
     )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print all settings, where each comes from and the estimated time; stop"
+    )
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_config_flags(parser, skip=("env",))
 
 
-def _shorthand(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that --paper, --bundle and --frozen stand for; flags of single settings come after them."""
-    settings: dict[str, Any] = dict(PAPER) if args.paper else {}
-    if args.bundle:
-        settings |= {"macros": args.bundle, "similarity_start": args.bundle}
-    if args.frozen:
-        settings |= {"meta_learning_rate": 0.0}
-    return settings
-
-
-def _base_config(args: argparse.Namespace) -> TrainConfig:
-    """The settings of --config, or of the preset."""
-    if args.config:
-        from masp.training.config_file import read_config
-
-        return read_config(args.config, args.env, args.preset)
-    if not args.env:
-        raise UserError("which environment? Name one, as in 'masp train planted-grid', or give --config FILE")
-    return from_preset(args.preset, args.env)
+def explain(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Add to the help of every setting the value that it would have, where `argv` names an environment."""
+    with contextlib.suppress(UserError, SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        args, _ = parser.parse_known_args([text for text in argv if text not in ("-h", "--help")])
+        if not (args.env or args.config):
+            return
+        values = {name: (value, origin) for name, value, origin in settings_of(args).rows()}
+        for group in parser._action_groups:
+            group.title = (group.title or "").replace(UNKNOWN_VALUES, f" (in brackets: the value for {args.env})")
+        for action in parser._actions:
+            if action.dest in values and action.dest != "env":
+                value, origin = values[action.dest]
+                action.help = f"{action.help} [{shown(value)}; {origin}]".replace("%", "%%").replace("%%%%", "%%")
 
 
 def run(args: argparse.Namespace) -> int:
-    base = _base_config(args)
-    args.env = base.env
-    config = with_flags(replace(base, **_shorthand(args)), args)
-    from masp.environments.registry import family_of
-    from masp.ops import tune_this_process
-    from masp.training.tracking import TRACKERS
-    from masp.training.train import train
+    settings = settings_of(args)
+    config = settings.config
+    if args.dry_run:
+        return _dry_run(settings, args)
+    from masp.training.train import default_out
 
-    trackers = [TRACKERS[name]() for name in args.track]
-    tune_this_process(family_of(config.env).preset)
-    result = train(config, args.resume, [TrainProgress(f"{config.env} {config.variant}"), *trackers])
-    shown = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
-    figures = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3f}" for name, value in shown.items())
-    print(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {figures}")
+    config = replace(config, out=config.out or default_out(config))
+    with TrainProgress(f"{config.env} {config.variant}") as progress:
+        from masp.environments.registry import family_of
+        from masp.ops import tune_this_process
+        from masp.training.tracking import TRACKERS
+        from masp.training.train import train
+
+        trackers = [TRACKERS[name]() for name in args.track]
+        tune_this_process(family_of(config.env).preset)
+        result = train(config, args.resume, [progress, *trackers])
+    if args.json:
+        print(json_text.dumps({"run_dir": str(result.run_dir), **result.summary}))
+        return 0
+    figures = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
+    text = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3g}" for name, value in figures.items())
+    print(printable(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {text}"))
+    return 0
+
+
+def _dry_run(settings: Settings, args: argparse.Namespace) -> int:
+    """Print every setting with its origin, what would be played, and how long it may take."""
+    from masp.environments.registry import make_env
+    from masp.experiments.estimate import duration, run_seconds
+    from masp.training.lanes import lane_actions
+    from masp.training.train import default_out
+
+    settings = settings.resolved()
+    config = settings.config
+    env = make_env(config.env, config.env_options, config.num_envs)
+    actions = lane_actions([config], env.info)[0]
+    getattr(env, "close", lambda: None)()
+    seconds, out = run_seconds(config, len(actions.macros)), config.out or default_out(config)
+    if args.json:
+        resolved = {name: {"value": value, "from": origin} for name, value, origin in settings.rows()}
+        about = {"actions": len(actions), "macros": len(actions.macros), "out": out, "estimated_seconds": seconds}
+        print(json_text.dumps({"settings": resolved, **about}))
+        return 0
+    rows = [(name, shown(value), origin) for name, value, origin in settings.rows()]
+    print_table(("setting", "value", "from"), rows, f"masp train {config.env}: nothing is trained", args.wide)
+    macros = f"{len(actions.macros)} macros" if actions.macros else "no macros"
+    print(f"{len(actions)} actions, {macros}; {env.info.frames_per_step} frame(s) per step; run directory {out}")
+    print(f"estimated time: {duration(seconds)} on one core of a small machine")
     return 0

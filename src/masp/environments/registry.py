@@ -5,7 +5,6 @@ The table of families imports none of their packages: a family's module is impor
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from masp.environments import own
 from masp.environments.atari_scores import game_of, known_games
 from masp.environments.base import BOX2D, ENVPOOL, OPENCV, Family, HostEnv, JaxEnv, Option
-from masp.errors import UserError
+from masp.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -200,7 +199,6 @@ def _require_gymnasium_id(env_id: str) -> None:
     try:
         find_spec(env_id)
     except UnknownIdError:
-        names = {name.lower(): name for family in FAMILIES if family.installed for name in family.names()}
-        matches = difflib.get_close_matches(env_id.rpartition(":")[2].lower(), names, 3)
-        hint = f"did you mean {' or '.join(names[match] for match in matches)}?" if matches else "see `masp envs`"
+        names = [name for family in FAMILIES if family.installed for name in family.names()]
+        hint = did_you_mean(env_id.rpartition(":")[2], names, "see `masp envs`")
         raise UserError(f"unknown environment {env_id!r}; {hint}") from None

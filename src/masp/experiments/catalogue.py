@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from masp.errors import UserError
+from masp.errors import UserError, did_you_mean
 from masp.experiments.experiment import Experiment
 
 FAMILIES: dict[str, dict[str, str]] = {
@@ -47,4 +47,5 @@ def experiment(name: str) -> Experiment:
             module = importlib.import_module(f"masp.experiments.definitions.{family}")
             experiments: dict[str, Experiment] = module.EXPERIMENTS
             return experiments[name]
-    raise UserError(f"there is no experiment {name!r}; choose one of {', '.join(NAMES)}")
+    hint = did_you_mean(name, NAMES, f"choose one of {', '.join(NAMES)}")
+    raise UserError(f"there is no experiment {name!r}; {hint}")

@@ -12,6 +12,7 @@ from math import prod
 from statistics import median
 from typing import Any
 
+from masp.config import TrainConfig
 from masp.environments.registry import family_of
 from masp.experiments.plan import Plan, Unit
 from masp.experiments.store import Record, Store
@@ -52,6 +53,14 @@ def seconds_of(unit: Unit, speeds: Speeds) -> float:
     measured = speeds.get((trial.env, trial.variant, k))
     factor = prod(OPTION_SPEEDS.get(option, 1.0) for option in trial.env_options)
     return START_SECONDS + unit.frames / (measured or factor * _guess(trial.env, trial.variant, k))
+
+
+def run_seconds(config: TrainConfig, macros: int) -> float:
+    """Time of one run of `masp train` on one core."""
+    factor = prod(OPTION_SPEEDS.get(option, 1.0) for option in config.env_options)
+    own = family_of(config.env).name in ("planted", "Street Fighter II")  # with their own macros they were measured
+    variant = "masp" if config.penalised else config.variant
+    return START_SECONDS + config.frames / (factor * _guess(config.env, variant, None if own else macros))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,14 +34,17 @@ def paper_cell(table: str, row: tuple[str, ...], column: str) -> str:
     return _printed(table).get((row, column), "") if table else ""
 
 
-def paper_remarks(table: str) -> list[str]:
-    """Remarks on a table, misprints included."""
+def paper_remarks(table: str, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Remarks on a table, misprints included; those on one row only if that row is among `rows`."""
+
+    def shown(entry: dict[str, Any]) -> bool:
+        return entry["table"] == table and any(set(entry.get("row", ())) <= set(row) for row in rows)
+
     misprints = [
         f"paper, {', '.join(entry['row'])}, {entry['column']}: printed {entry['printed']}, read as {entry['read_as']}"
-        for entry in paper()["misprints"]
-        if entry["table"] == table
+        for entry in filter(shown, paper()["misprints"])
     ]
-    return misprints + [entry["remark"] for entry in paper()["remarks"] if entry["table"] == table]
+    return misprints + [entry["remark"] for entry in filter(shown, paper()["remarks"])]
 
 
 def paper_figure(table: str, row: tuple[str, ...], column: str) -> PaperFigure | None:

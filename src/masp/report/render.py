@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.console import Console
@@ -13,13 +14,16 @@ from masp.report.tables import Table, TableCell, summary_lines
 
 Format = Literal["text", "markdown", "latex"]
 LEGEND = "[95 % bootstrap interval over seeds]"
+SMOKE = "scale smoke shows that everything runs; it is far too short for its figures to mean anything"
 FEW = 5
 """Below this number of seeds the bootstrap interval of a mean is too narrow: with three it is close to their range."""
 
 
-def render(table: Table, form: Format = "text") -> str:
-    """The whole table, with title and notes."""
-    return {"text": _text, "markdown": _markdown, "latex": _latex}[form](table)
+def render(table: Table, form: Format = "text", width: int = 10_000) -> str:
+    """The whole table, with title and notes; as text, columns beyond `width` continue below."""
+    if form == "text":
+        return _text(table, width)
+    return {"markdown": _markdown, "latex": _latex}[form](table)
 
 
 def number(value: float, measure: str) -> str:
@@ -50,8 +54,8 @@ def footnotes(table: Table) -> list[str]:
     """Seeds, frames, commits, comparisons, what is missing, and the notes."""
     cells = [cell for _, row in table.rows for cell in row.values()]
     finished = [cell for cell in cells if cell.values]
-    lines = []
-    if finished:
+    lines = [SMOKE] if table.scale == "smoke" else []
+    if finished and table.scale != "smoke":
         seeds = sorted({len(cell.values) for cell in finished})
         frames = sorted({cell.frames for cell in finished})
         commits = sorted({commit for cell in finished for commit in cell.commits})
@@ -88,18 +92,32 @@ def _choices(table: Table) -> str:
     return "; ".join(parts)
 
 
-def _text(table: Table) -> str:
+def _text(table: Table, width: int) -> str:
+    blocks, columns = [], list(table.columns)
+    while columns:
+        count = len(columns)
+        while count > 1 and _width(_grid(table, columns[:count])) > width:
+            count -= 1
+        out = io.StringIO()
+        Console(file=out, width=width).print(_grid(table, columns[:count]))
+        blocks.append(out.getvalue().rstrip("\n"))
+        columns = columns[count:]
+    return "\n".join([heading(table), *blocks, *footnotes(table)])
+
+
+def _grid(table: Table, columns: Sequence[str]) -> RichTable:
+    """The names of the rows and some of the columns."""
     grid = RichTable(show_lines=True)
-    for name in table.row_names:
-        grid.add_column(name)
-    for column in table.columns:
-        grid.add_column(rich_text(column))
+    for name in (*table.row_names, *columns):
+        grid.add_column(rich_text(name))
     for row, cells in table.rows:
-        grid.add_row(*map(rich_text, row), *[rich_text(_lines(cells.get(column), table)) for column in table.columns])
-    out = io.StringIO()
-    width = max(Console().width, 30 + 24 * (len(table.columns) + len(table.row_names)))
-    Console(file=out, width=width).print(grid)
-    return "\n".join([heading(table), out.getvalue().rstrip("\n"), *footnotes(table)])
+        figures = [_lines(cells.get(column), table) for column in columns]
+        grid.add_row(*[rich_text(text, lines=True) for text in (*row, *figures)])
+    return grid
+
+
+def _width(grid: RichTable) -> int:
+    return Console(width=10_000).measure(grid).maximum
 
 
 def _lines(cell: TableCell | None, table: Table) -> str:
@@ -107,23 +125,28 @@ def _lines(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
     mean, _, rest = ours(cell, table.measure).partition(" ")
-    return "\n".join([mean, *([rest] if rest else []), *([f"paper {cell.paper}"] if cell.paper else [])])
+    return "\n".join([mean, *([rest] if rest else []), *([f"paper {cell.paper}"] if _shows_paper(cell, table) else [])])
+
+
+def _shows_paper(cell: TableCell, table: Table) -> bool:
+    """Whether the paper's figure stands beside ours; a smoke run is no match for it."""
+    return bool(cell.paper) and (table.scale != "smoke" or not cell.values)
 
 
 def _markdown(table: Table) -> str:
     head = [*table.row_names, *table.columns]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row, cells in table.rows:
-        figures = [_beside(cells.get(column), table.measure) for column in table.columns]
+        figures = [_beside(cells.get(column), table) for column in table.columns]
         lines.append("| " + " | ".join([*row, *figures]) + " |")
     notes = [f"- {line}" for line in footnotes(table)]
     return "\n".join([heading(table), "", *lines, "", *notes])
 
 
-def _beside(cell: TableCell | None, measure: str) -> str:
+def _beside(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
-    return ours(cell, measure) + (f" (paper {cell.paper})" if cell.paper else "")
+    return ours(cell, table.measure) + (f" (paper {cell.paper})" if _shows_paper(cell, table) else "")
 
 
 def _latex(table: Table) -> str:
@@ -138,7 +161,7 @@ def _latex(table: Table) -> str:
         r"\midrule",
     ]
     for row, cells in table.rows:
-        figures = [_tex(_beside(cells.get(column), table.measure)) for column in table.columns]
+        figures = [_tex(_beside(cells.get(column), table)) for column in table.columns]
         lines.append(" & ".join([*map(_tex, row), *figures]) + r" \\")
     caption = _tex(". ".join([heading(table), *footnotes(table)]))
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}"]

@@ -114,7 +114,7 @@ def build(plan: dict[str, Any], records: Records, extra_notes: tuple[str, ...] =
         if column not in columns:
             columns.append(column)
         rows.setdefault(row, {})[column] = _cell(entry, plan, judged, records)
-    notes = [plan["note"]] if plan["note"] else []
+    notes = [plan["note"]] if plan["note"] and plan["scale"] != "smoke" else []
     return Table(
         experiment=plan["experiment"],
         scale=plan["scale"],

@@ -42,6 +42,9 @@ class Callback:
     def on_checkpoint(self, run: RunView, frames: int) -> bool | None:
         """After a checkpoint was handed to the writer."""
 
+    def on_progress(self, frames: int, doing: str) -> None:
+        """About every second: frames of the runs so far, and what they are doing, such as compiling or learning."""
+
     def on_message(self, text: str) -> None:
         """Something that a person should know, as one line."""
 

@@ -119,6 +119,18 @@ def read_config(path: str | Path, env: str | None = None, preset: str = "auto") 
 
 
 def _from_toml(path: Path, env: str | None, preset: str) -> TrainConfig:
+    named_preset, settings = read_toml(path)
+    env = env or settings.get("env")
+    if not env:
+        raise UserError(f"{path}: 'env' is missing")
+    return _naming(
+        path, lambda: replace(from_preset(named_preset if preset == "auto" else preset, env), **settings | {"env": env})
+    )
+
+
+def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """The preset that a TOML file names, else `auto`, and its settings."""
+    path = Path(path)
     try:
         values = tomllib.loads(json_text.read_bytes(path).decode())
     except (ValueError, RecursionError) as error:
@@ -130,14 +142,10 @@ def _from_toml(path: Path, env: str | None, preset: str) -> TrainConfig:
         if not isinstance(table, dict):
             raise UserError(f"{path}: {section} must be a table, got {shortened(table)}")
         values |= table
-    named_preset = values.pop("preset", "auto")
-    settings = typed_settings(values, str(path))
-    env = env or settings.get("env")
-    if not env:
-        raise UserError(f"{path}: 'env' is missing")
-    return _naming(
-        path, lambda: replace(from_preset(named_preset if preset == "auto" else preset, env), **settings | {"env": env})
-    )
+    preset = values.pop("preset", "auto")
+    if not isinstance(preset, str):
+        raise UserError(f"{path}: preset must be a name, got {shortened(preset)}")
+    return preset, typed_settings(values, str(path))
 
 
 def _naming(path: Path, make: Callable[[], TrainConfig]) -> TrainConfig:

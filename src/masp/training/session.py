@@ -59,6 +59,7 @@ class Session:
         self._wants_stop: set[int] = set()
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
+        self._compiled: set[bool] = set()  # whether the programs that only play (False) and that learn (True) exist
         self._writer = BackgroundWriter()
 
     def __enter__(self) -> Session:
@@ -94,6 +95,7 @@ class Session:
 
     def _begin(self) -> None:
         """A fresh state, or that of the newest checkpoint that all runs have."""
+        self._report(0, "making the network and the replay")
         self._state = self._loop.init(self._configs, self._actions)
         restored = self._restore() if self._resume else None
         if restored is None:
@@ -137,6 +139,8 @@ class Session:
     def _restore(self) -> list[dict[str, Any]] | None:
         """What the newest usable checkpoint says of every run, after its state was taken over; None without one."""
         common = set.intersection(*(set(run.checkpoints.ticks()) for run in self._runs))
+        if common:
+            self._report(0, "reading the checkpoint")
         templates = self._loop.checkpoints(self._state)
         shape = self._loop.ring_shape(self._state)
         problems: list[UserError] = []
@@ -181,8 +185,11 @@ class Session:
         while (missing := frames - self._frames()) > 0:
             ticks = min(-(-missing // per_tick), self._chunk_ticks)
             started = time.perf_counter()
+            if learn not in self._compiled:
+                self._report(self._frames(), f"compiling the program that {'learns' if learn else 'plays'}")
+                self._compiled.add(learn)
             self._state = self._loop.run(self._state, ticks, learn)
-            self._frames()  # waits for the chunk
+            self._report(self._frames(), "learning" if learn else "filling the replay")  # waits for the chunk
             seconds = max(time.perf_counter() - started, 1e-6)
             if ticks == self._chunk_ticks:
                 self._chunk_ticks = max(1, min(2 * ticks, int(ticks * CHUNK_SECONDS / seconds)))
@@ -212,6 +219,8 @@ class Session:
         reports, values = self._loop.reports(self._state), self._loop.sampled_values(self._state)
         self._require_finite(reports)
         episodes, number = self._config.eval_episodes, int(self._state.agent.tick)
+        if evaluate:
+            self._report(self._frames(), "evaluating")
         played = self._loop.evaluate(self._state, episodes, number) if evaluate else None
         require_finite_evaluation(played, self._config.env, self._frames())
         rows: list[dict[str, Any]] = []
@@ -350,6 +359,10 @@ class Session:
             summaries.append(summary)
             self._call("on_end", i, summary)
         return summaries
+
+    def _report(self, frames: int, doing: str) -> None:
+        for callback in self._callbacks:
+            callback.on_progress(frames, doing)
 
     def _tell(self, message: str) -> None:
         for callback in self._callbacks:

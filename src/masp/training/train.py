@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,5 +59,5 @@ def _for_seed(config: TrainConfig, seed: int, several: bool) -> TrainConfig:
 
 
 def default_out(config: TrainConfig) -> str:
-    """The run directory of a configuration that names none."""
-    return f"runs/{config.env}-{config.variant}-{config.seed}"
+    """The run directory of a configuration that names none; ids may have slashes and colons, directories do not."""
+    return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', config.env)}-{config.variant}-{config.seed}"

@@ -1,0 +1,75 @@
+"""Tables on standard output that fit the terminal; in a pipe or file they are as wide as they need to be."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from masp.printable import rich_text
+
+UNLIMITED = 10_000
+WIDE_HELP = "show all columns unshortened, also where the terminal is too narrow for them"
+
+
+def console(wide: bool = False) -> Console:
+    """A console on standard output: as wide as the terminal, without limit if `wide` or if there is no terminal.
+
+    COLUMNS sets the width of both, as in other programs.
+    """
+    limited = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if limited and not wide else UNLIMITED, highlight=False)
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str = "",
+    wide: bool = False,
+    optional: Collection[str] = (),
+    numbers: Collection[str] = (),
+) -> None:
+    """Print plain texts as a table, brackets and escapes included as they are.
+
+    Args:
+      wide: show everything, however wide.
+      optional: columns that are left out in a narrow terminal, the last first; what still does not fit is wrapped.
+      numbers: columns that are aligned to the right.
+    """
+    out = console(wide)
+    left_out: list[str] = []
+    droppable = [name for name in columns if name in optional]
+    while True:
+        shown = [name for name in columns if name not in left_out]
+        table = _table(columns, rows, shown, numbers)
+        if not droppable or _natural_width(table) <= out.width:
+            break
+        left_out.append(droppable.pop())
+    with out.capture() as lines:
+        if title:
+            out.print(rich_text(title))
+        out.print(table)
+        if left_out:
+            out.print(rich_text(f"not shown: {', '.join(reversed(left_out))} (--wide shows all columns)"))
+    print("\n".join(line.rstrip() for line in lines.get().splitlines()))  # without the padding of the last column
+
+
+def _natural_width(table: Table) -> int:
+    """Width of the table where nothing is wrapped."""
+    return Console(width=UNLIMITED).measure(table).maximum
+
+
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], shown: Sequence[str], numbers: Collection[str]
+) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        right = name in numbers
+        table.add_column(rich_text(name), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    places = [list(columns).index(name) for name in shown]
+    for row in rows:
+        table.add_row(*[rich_text(row[place]) for place in places])
+    return table
