@@ -1,13 +1,16 @@
 """Observations as pictures, and videos."""
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from masp.environments.planted import CELL, PlantedBandit, PlantedGrid
 from masp.errors import UserError
 from masp.report.video import CAPTION_HEIGHT, COLOURS, Scene, picture, require_format, write_video
+from masp.training.jax_vector import JaxVector
 
 
 def scenes(count, size=40):
@@ -31,9 +34,33 @@ def test_a_video_holds_every_step_enlarged_and_captioned(tmp_path, suffix):
 def test_names_that_cannot_be_written():
     with pytest.raises(UserError, match=r"a video is .gif"):
         require_format("episode.avi")
-    if shutil.which("ffmpeg") is None:
-        with pytest.raises(UserError, match="mp4 needs the program ffmpeg"):
-            require_format("episode.mp4")
+
+
+def test_without_any_ffmpeg_mp4_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    with pytest.raises(UserError, match=r"pip install 'masp-rl\[video\]'"):
+        require_format("episode.mp4")
+
+
+def test_mp4_by_the_package(tmp_path, monkeypatch):
+    pytest.importorskip("imageio_ffmpeg")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    path = tmp_path / "episode.mp4"
+    assert write_video(path, scenes(4)) == 4
+    assert path.read_bytes()[4:8] == b"ftyp" and path.stat().st_size > 1000
+
+
+def test_the_planted_grid_draws_itself():
+    vector = JaxVector(PlantedGrid(size=5), 1)
+    observation = vector.reset(3).reshape(4, 5)
+    row, column, goal_row, goal_column = observation.argmax(axis=1)
+    image = vector.render().astype(int)
+    assert image.shape == (5 * CELL + 1, 5 * CELL + 1, 3)
+    agent = image[row * CELL + CELL // 2, column * CELL + CELL // 2]
+    goal = image[goal_row * CELL + CELL // 2, goal_column * CELL + CELL // 2]
+    assert agent[2] > agent[1] + 50 and goal[1] > goal[0] + 50  # blue, green
+    assert JaxVector(PlantedBandit(), 1).render() is None
 
 
 def test_images_show_their_newest_frame():

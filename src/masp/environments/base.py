@@ -75,6 +75,9 @@ class JaxEnv(Protocol):
         ...
 
 
+# A JAX environment may also have `render(state)`, an image [H, W, 3] of uint8, which videos show.
+
+
 class HostEnv(Protocol):
     """N environments stepped from Python; each resets itself in the tick after the end of its episode."""
 

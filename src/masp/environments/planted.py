@@ -126,6 +126,10 @@ class PlantedBandit:
         return state, jnp.zeros(self._contexts), reward, jnp.array(True), jnp.array(False)
 
 
+CELL = 24
+"""Side of a cell in pixels."""
+
+
 class GridState(NamedTuple):
     """Agent and goal of one grid."""
 
@@ -195,6 +199,17 @@ class PlantedGrid:
         truncated = (state.steps >= self._max_steps) & ~arrived & ~fallen
         rewarded = arrived & jax.random.bernoulli(key, self._pay) if self._pay < 1 else arrived
         return state, self._observe(state), rewarded.astype(jnp.float32), arrived | fallen, truncated
+
+    def render(self, state: GridState) -> np.ndarray:
+        """[H, W, 3] uint8: the grid, the goal as a green cell and the agent as a blue disc."""
+        image = np.full((self._size * CELL + 1, self._size * CELL + 1, 3), 245, np.uint8)
+        image[::CELL] = image[:, ::CELL] = 190
+        row, column = (int(x) * CELL for x in state.goal)
+        image[row + 1 : row + CELL, column + 1 : column + CELL] = (80, 180, 100)
+        row, column = (int(x) * CELL for x in state.position)
+        distance = np.hypot(*np.ogrid[-CELL / 2 : CELL / 2 : CELL * 1j, -CELL / 2 : CELL / 2 : CELL * 1j])
+        image[row : row + CELL, column : column + CELL][distance < 0.36 * CELL] = (40, 90, 190)
+        return image
 
     def _cell(self, index: Array) -> Array:
         return jnp.stack([index // self._size, index % self._size])

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from masp.report.figures import INSIDE, colour_of, save_figure, subplots
+from masp.printable import figure_text
+from masp.report.figures import BAND, INSIDE, colour_of, note, save_figure, subplots
 
 Path = str | os.PathLike[str]
 
@@ -24,6 +25,8 @@ class Point:
     low: float | None = None
     high: float | None = None
 
+
+WHISKERS = "whiskers: 95 % bootstrap interval of the mean over seeds; of the paper, its ±"
 
 Series = Mapping[str, Mapping[str, Point]]
 """Group (task, k, ...) to column to point."""
@@ -40,10 +43,10 @@ def bar_chart(panels: Mapping[str, Series], path: Path, title: str, measure: str
             present = [(i, points[column]) for i, points in enumerate(series.values()) if column in points]
             positions = [i + (place - (len(columns) - 1) / 2) * 0.8 / len(columns) for i, _ in present]
             _bars(axis, positions, [point for _, point in present], column, 0.74 / len(columns))
-        axis.set_xticks(range(len(series)), list(series))
-        axis.set(ylabel=measure, title=name)
+        axis.set_xticks(range(len(series)), list(map(figure_text, series)))
+        axis.set(ylabel=measure, title=figure_text(name))
         axis.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    _finish(figure, path, title)
+    _finish(figure, path, title, WHISKERS)
 
 
 def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
@@ -58,13 +61,13 @@ def bar_grid(series: Series, path: Path, title: str, measure: str) -> None:
             if column in points:
                 _bars(axis, [place], [points[column]], column, 0.85)
         axis.set_xticks([])
-        axis.set_title(group, fontsize=9)
+        axis.set_title(figure_text(group), fontsize=9)
         axis.tick_params(labelsize=7)
     for axis in list(axes.flat)[len(series) :]:
         axis.set_axis_off()
     handles = [Rectangle((0, 0), 1, 1, **_style(column)) for column in columns]
     figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=8)
-    _finish(figure, path, f"{title} ({measure})")
+    _finish(figure, path, f"{title} ({measure})", WHISKERS)
 
 
 def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str, measure: str, setting: str) -> None:
@@ -79,10 +82,10 @@ def line_chart(rows: Mapping[str, Mapping[str, Series]], path: Path, title: str,
                 axis.set_axis_off()
                 continue
             handles |= _lines(axis, panels[name])
-            axis.set(xlabel=setting, ylabel=measure, title=f"{name}, {where}")
+            axis.set(xlabel=figure_text(setting), ylabel=measure, title=figure_text(f"{name}, {where}"))
             axis.grid(alpha=0.3)
     figure.legend(handles=list(handles.values()), loc="outside right center", frameon=False, fontsize=8)
-    _finish(figure, path, title)
+    _finish(figure, path, title, f"{BAND}; of the paper, its ±")
 
 
 def _lines(axis: Any, series: Series) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def _lines(axis: Any, series: Series) -> dict[str, Any]:
         if banded:
             at, lows, highs = zip(*banded, strict=True)
             axis.fill_between(at, lows, highs, color=colour_of(column), alpha=0.15, linewidth=0)
-    axis.set_xticks(range(len(groups)), groups)  # evenly spaced: k doubles, p grows in quarters
+    axis.set_xticks(range(len(groups)), list(map(figure_text, groups)))  # evenly spaced: k doubles, p grows in quarters
     return handles
 
 
@@ -124,13 +127,13 @@ def matrix_chart(panels: Mapping[str, Series], path: Path, title: str, measure: 
         for (i, j), value in np.ndenumerate(values):
             if np.isfinite(value):
                 axis.text(j, i, f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}", ha="center", va="center")
-        axis.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
-        axis.set_yticks(range(len(series)), list(series))
+        axis.set_xticks(range(len(columns)), list(map(figure_text, columns)), rotation=30, ha="right")
+        axis.set_yticks(range(len(series)), list(map(figure_text, series)))
         sources = sum(column in series for column in columns)
         if 0 < sources < len(columns):
             axis.axvline(sources - 0.5, color="black", linewidth=2)
-        axis.set(xlabel="similarity of | own game with", ylabel="played", title=name)
-    _finish(figure, path, f"{title} ({measure})")
+        axis.set(xlabel="similarity of | own game with", ylabel="played", title=figure_text(name))
+    _finish(figure, path, f"{title} ({measure})", "colours compare within a row, from its lowest to its highest value")
 
 
 def profile_chart(
@@ -148,7 +151,7 @@ def profile_chart(
     axis.set(xlabel=f"{measure} above", ylabel="share of runs", ylim=(-0.02, 1.02))
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize=8)
-    _finish(figure, path, title)
+    _finish(figure, path, title, "bands: 95 % bootstrap interval over seeds, task by task")
 
 
 def _columns(series: Series) -> list[str]:
@@ -157,6 +160,9 @@ def _columns(series: Series) -> list[str]:
 
 def _bars(axis: Any, at: Sequence[float], points: Sequence[Point], column: str, width: float) -> None:
     axis.bar(at, [p.mean for p in points], width, yerr=_errors(points), capsize=2, **_style(column))
+    for place, point in zip(at, points, strict=True):
+        if not (point.mean or point.high):
+            axis.text(place, 0, "0", color=colour_of(column), ha="center", va="bottom", fontsize=7)
     axis.axhline(0, color="black", linewidth=0.6)
     axis.grid(axis="y", alpha=0.3)
 
@@ -171,10 +177,10 @@ def _errors(points: Sequence[Point]) -> np.ndarray | None:
 
 
 def _style(column: str) -> dict[str, Any]:
-    colour = colour_of(column)
-    return {"label": column} if colour is None else {"label": column, "color": colour}
+    return {"label": figure_text(column), "color": colour_of(column)}
 
 
-def _finish(figure: Any, path: Path, title: str) -> None:
-    figure.suptitle(title, fontsize=11)
+def _finish(figure: Any, path: Path, title: str, remark: str) -> None:
+    figure.suptitle(figure_text(title), fontsize=11)
+    note(figure, remark)
     save_figure(figure, path)

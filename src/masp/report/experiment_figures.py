@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from masp.report.charts import Point, Series, bar_chart, bar_grid, line_chart, matrix_chart, profile_chart
-from masp.report.figures import learning_curves, similarity_map
+from masp.report.figures import learning_curves
 from masp.report.paper import paper_figure
+from masp.report.similarity_map import similarity_map
 from masp.report.statistics import performance_profile, profile_band
 from masp.report.tables import Records, Table, TableCell
 from masp.similarity.bundle import load_bundle
@@ -30,7 +31,7 @@ def draw(table: Table, records: Records, store: Path, folder: Path) -> list[Path
 
 
 def _main_charts(table: Table, stem: Path) -> list[Path]:
-    title, measure = f"{table.title}, scale {table.scale}", f"evaluation {table.measure}"
+    title, measure = f"{table.title}, scale {table.scale}", _measure(table)
     path = Path(f"{stem}-{table.kind}.png")
     panels = {"here": _ours(table), "paper": _paper(table)}
     panels = {name: series for name, series in panels.items() if series}
@@ -47,6 +48,11 @@ def _main_charts(table: Table, stem: Path) -> list[Path]:
     else:
         bar_chart(_keyed(panels), path, title, measure)
     return [path]
+
+
+def _measure(table: Table) -> str:
+    """What is plotted, for an axis."""
+    return f"{table.measure}, {'mean of all evaluations of a run' if table.judged == 'run' else 'last evaluation'}"
 
 
 Rows = dict[tuple[str, ...], dict[str, Point]]
@@ -124,7 +130,7 @@ def _profiles(table: Table, path: Path) -> list[Path]:
     for column in complete:
         scores = [cells[column].values for _, cells in table.rows]
         profiles[column] = (performance_profile(scores, thresholds), *profile_band(scores, thresholds))
-    profile_chart(profiles, thresholds, path, f"{table.title}, scale {table.scale}", table.measure)
+    profile_chart(profiles, thresholds, path, f"{table.title}, scale {table.scale}", _measure(table))
     return [path]
 
 

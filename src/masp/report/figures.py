@@ -1,13 +1,16 @@
-"""Figures of runs: learning curves, the similarity ordered by cluster, and the effects of the penalty."""
+"""Figures of runs: learning curves and the effects of the penalty; and the colours of all figures."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import hsv_to_rgb, to_hex
 from matplotlib.figure import Figure
 
 from masp.errors import UserError
@@ -44,18 +47,42 @@ COLOURS = {
     "uniform": "#8c8c8c",
     "random": "#c9a227",
     "overlap": "#5a9367",
-    "prior": "#e8871e",
+    "prior": "#ff8f00",
     "outcomes": "#7b3fa0",
     "truth": "#111111",
+    "transfer": "#17becf",
+    "consensus": "#8c564b",
+    "macros inside": "#2f5fd0",
+    "uniform inside": "#bfbf8f",
+    "masp inside": "#f06292",
+    "rainbow twice the batch": "#00695c",
+    "macros repeats": "#00bfa5",
+    "masp repeats": "#7a1f2b",
+    "macros paper": "#b0bec5",
+    "masp paper": "#ffab91",
+    "masp literal": "#d500f9",
+    "masp SGD": "#9ccc65",
+    # sources of a transferred similarity
+    "Breakout": "#ffd54f",
+    "Space Invaders": "#546e7a",
+    "Montezuma's Revenge": "#d7b98e",
+    "Private Eye": "#b39ddb",
+    "Asterix": "#d84315",
+    "Freeway": "#33691e",
+    "Seaquest": "#0097a7",
 }
-"""The first three as in the paper's figures."""
+"""Every column of every experiment has one colour in all figures; the first three as in the paper's figures."""
 INSIDE = " inside"
-"""Suffix of columns with intra-option learning, which have the colour of the column without."""
+"""Suffix of columns with intra-option learning, which also have another marker."""
+BAND = "bands: 95 % bootstrap interval of the mean over seeds"
 
 
-def colour_of(column: str) -> str | None:
-    """The colour of a column; None: the next colour of the axes."""
-    return COLOURS.get(column.removesuffix(INSIDE))
+def colour_of(column: str) -> str:
+    """The colour of a column; of an unknown name, one that follows from the name."""
+    if column in COLOURS:
+        return COLOURS[column]
+    digest = hashlib.sha256(column.encode(errors="replace")).digest()
+    return to_hex(hsv_to_rgb((digest[0] / 256, 0.5 + digest[1] / 512, 0.45 + digest[2] / 640)))
 
 
 def learning_curves(
@@ -69,16 +96,31 @@ def learning_curves(
     Args:
       curves: variant to seeds to (frames, value) points.
     """
-    figure, axes = subplots(1, 1, (7, 4.2))
+    figure, axes = subplots(1, 1, (7, 4.4))
+    draw_curves(axes, curves, measure)
+    axes.set_title(figure_text(title), fontsize=11)
+    if any(len(seeds) > 1 for seeds in curves.values()):
+        note(figure, BAND)
+    save_figure(figure, path)
+
+
+def draw_curves(axes: Any, curves: Mapping[str, Sequence[Sequence[tuple[int, float]]]], measure: str) -> None:
+    """The lines and bands of `learning_curves` in one panel."""
     for variant, seeds in curves.items():
         frames, mean, low, high = _band(seeds)
-        colour = colour_of(variant)
-        axes.plot(frames, mean, label=f"{variant} ({len(seeds)} seeds)", color=colour, linewidth=2)
-        axes.fill_between(frames, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.set(xlabel="environment frames", ylabel=measure, title=figure_text(title))
+        colour, count = colour_of(variant), f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
+        label = figure_text(f"{variant} ({count}{_always(mean)})")
+        axes.plot(frames, mean, label=label, color=colour, linewidth=2, marker="o" if len(mean) == 1 else "")
+        if len(seeds) > 1:
+            axes.fill_between(frames, low, high, color=colour, alpha=0.2, linewidth=0)
+    axes.set(xlabel="environment frames", ylabel=figure_text(measure))
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    save_figure(figure, path)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _always(values: np.ndarray) -> str:
+    """Words for a line that hides in the frame of the picture or behind another one."""
+    return ", 0 throughout" if not np.any(values) else ""
 
 
 def _band(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -88,58 +130,6 @@ def _band(seeds: Sequence[Sequence[tuple[int, float]]]) -> tuple[np.ndarray, np.
     frames = np.mean([[at for at, _ in seed[:points]] for seed in seeds], axis=0)
     intervals = np.array([bootstrap_interval(values[:, i], samples=2000) for i in range(points)])
     return frames, values.mean(axis=0), intervals[:, 0], intervals[:, 1]
-
-
-def similarity_map(
-    similarity: np.ndarray,
-    names: Sequence[str],
-    path: str | os.PathLike[str],
-    title: str,
-    order: Sequence[int] | None = None,
-) -> None:
-    """Heat map of the similarity [A, A]; without an `order`, similar actions become neighbours."""
-    order = cluster_order(similarity) if order is None else list(order)
-    ordered = np.array(similarity)[np.ix_(order, order)]
-    pairs = ordered[~np.eye(len(ordered), dtype=bool)]
-    size = min(4 + 0.06 * len(order), 10)
-    figure, axes = subplots(1, 1, (size + 1, size))
-    # The diagonal is always one, so the colour scale ends at the largest other entry.
-    image = axes.imshow(ordered, cmap="magma", vmin=0, vmax=max(float(pairs.max()) if pairs.size else 1.0, 1e-6))
-    figure.colorbar(image, ax=axes, shrink=0.8, label="similarity")
-    if len(order) <= 64:
-        labels = [figure_text(names[i]) for i in order]
-        font = 8 if len(order) <= 32 else 5
-        axes.set_xticks(range(len(order)), labels, rotation=90, fontsize=font)
-        axes.set_yticks(range(len(order)), labels, fontsize=font)
-    else:
-        axes.set(xlabel="action (ordered by cluster)", ylabel="action (ordered by cluster)")
-    axes.set_title(figure_text(title))
-    save_figure(figure, path)
-
-
-def cluster_order(similarity: np.ndarray) -> list[int]:
-    """An order in which similar actions are neighbours, by spectral clustering.
-
-    The number of clusters is that of the leading eigenvectors of the normalised graph before the largest gap. Actions
-    are sorted by cluster, then by closeness to the cluster's centre.
-    """
-    weights = np.array(similarity, float)
-    count = len(weights)
-    if count < 3:
-        return list(range(count))
-    scale = 1 / np.sqrt(weights.sum(axis=1))
-    eigenvalues, vectors = np.linalg.eigh(weights * scale[:, None] * scale[None, :])
-    gaps = np.diff(eigenvalues[::-1][: min(count, 33)])
-    clusters = int(np.argmin(gaps[1:])) + 2 if len(gaps) > 1 else 2  # the largest gap, without the first
-    points = vectors[:, -clusters:]
-    points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-12)
-    centres = [int(np.argmax(weights.sum(axis=1)))]
-    for _ in range(clusters - 1):  # farthest first
-        nearest = np.max(points @ points[centres].T, axis=1)
-        centres.append(int(np.argmin(nearest)))
-    closeness = points @ points[centres].T
-    cluster = np.argmax(closeness, axis=1)
-    return sorted(range(count), key=lambda i: (cluster[i], -closeness[i, cluster[i]], i))
 
 
 def effects_picture(
@@ -176,7 +166,8 @@ def _effect_curves(axis: Any, rows: Sequence[Row], name: str, columns: Mapping[s
     for column, (label, colour) in columns.items():
         points = [(row["frames"], row[column]) for row in rows if row[column] is not None]
         if points:
-            axis.plot(*zip(*points, strict=True), label=label, color=colour, marker=".", linewidth=1.5)
+            always = _always(np.array([value for _, value in points]))
+            axis.plot(*zip(*points, strict=True), label=label + always, color=colour, marker=".", linewidth=1.5)
             curves += 1
     axis.set_title(name, fontsize=10)
     axis.set_xlabel("environment frames", fontsize=8)
@@ -194,7 +185,9 @@ def _action_map(
     axis: Any, rows: Sequence[Row], values: np.ndarray, labels: Sequence[str], name: str, colours: str, signed: bool
 ) -> None:
     """Heat map of values [rows, A] with one line per action."""
+    largest = float(np.abs(values).max())
     high = max(float(np.quantile(np.abs(values), 0.98)), 1e-9)  # ignore a few outliers at the start
+    clipped = ("both" if signed else "max") if largest > 1.001 * high else "neither"
     edges = [0, *[row["frames"] for row in rows]]
     image = axis.pcolormesh(
         edges, np.arange(len(labels) + 1), values.T, cmap=colours, vmin=-high if signed else 0, vmax=high
@@ -204,7 +197,9 @@ def _action_map(
     axis.set_xlabel("environment frames", fontsize=8)
     axis.tick_params(axis="x", labelsize=8)
     axis.set_title(name, fontsize=10)
-    axis.figure.colorbar(image, ax=axis, shrink=0.9)
+    bar = axis.figure.colorbar(image, ax=axis, shrink=0.9, extend=clipped)
+    if clipped != "neither":
+        bar.set_label(f"colours end at {high:.2g}; the largest is {largest:.2g}", fontsize=7)
 
 
 def subplots(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
@@ -213,11 +208,17 @@ def subplots(rows: int, columns: int, size: tuple[float, float], **options: Any)
     return figure, figure.subplots(rows, columns, **options)
 
 
+def note(figure: Any, text: str) -> None:
+    """One line below the figure that says how to read it."""
+    figure.supxlabel(figure_text(text), fontsize=8, color="#555555", x=0.99, ha="right")
+
+
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write the figure; create its folder if needed."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    suffix = Path(path).suffix.removeprefix(".") or "png"
+    suffix = Path(path).suffix.removeprefix(".").lower() or "png"
     if suffix not in figure.canvas.get_supported_filetypes():
         raise UserError(f"{path}: a picture cannot be .{suffix}; use .png, .svg or .pdf")
-    with whole_file(path) as file:
+    with whole_file(path) as file, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the font draws boxes in their place
         figure.savefig(file, format=suffix, dpi=130)

@@ -134,8 +134,8 @@ def require_format(path: str | Path) -> None:
     """Raise unless videos with this suffix can be written."""
     suffix = Path(path).suffix.lower()
     if suffix == ".mp4":
-        if shutil.which("ffmpeg") is None:
-            raise UserError(f"{path}: mp4 needs the program ffmpeg; without it use .gif or .webp")
+        if ffmpeg() is None:
+            raise UserError(f"{path}: mp4 needs ffmpeg: pip install 'masp-rl[video]'; without it use .gif or .webp")
     elif suffix not in PILLOW_SUFFIXES:
         raise UserError(f"{path}: a video is .gif, .webp, .png (animated) or .mp4")
 
@@ -170,6 +170,7 @@ def _frame(scene: Scene) -> Image.Image:
     return canvas
 
 
+<<<<<<< HEAD
 def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> bytes:
     size = f"{images[0].width}x{images[0].height}"
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(scenes_per_second), "-i", "-"]
@@ -182,3 +183,26 @@ def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> byte
         if process.returncode:
             raise UserError(f"ffmpeg could not write {name}: {process.stderr.decode(errors='replace').strip()[-200:]}")
         return video.read_bytes()
+=======
+def ffmpeg() -> str | None:
+    """The program ffmpeg: of the system, else of the package imageio-ffmpeg; None: there is none."""
+    if (program := shutil.which("ffmpeg")) is not None:
+        return program
+    try:
+        import imageio_ffmpeg
+
+        return str(imageio_ffmpeg.get_ffmpeg_exe())
+    except (ImportError, RuntimeError):
+        return None
+
+
+def _write_mp4(path: Path, images: list[Image.Image], scenes_per_second: float) -> None:
+    size = f"{images[0].width}x{images[0].height}"
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(scenes_per_second), "-i", "-"]
+    command = [ffmpeg() or "ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(path)]
+    process = subprocess.run(
+        command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
+    )
+    if process.returncode:
+        raise UserError(f"ffmpeg could not write {path}: {process.stderr.decode(errors='replace').strip()[-200:]}")
+>>>>>>> 6ef94a0 (Pictures: scales that say when they are clipped, names, distinct colours, notes)

@@ -49,5 +49,10 @@ class JaxVector:
         self._resetting = step.terminated | step.truncated
         return step
 
+    def render(self) -> np.ndarray | None:
+        """The first environment as an image; None if it does not draw itself."""
+        draw = getattr(self._env, "render", None)
+        return None if draw is None else np.asarray(draw(jax.tree.map(lambda leaf: leaf[0], self._state)))
+
     def close(self) -> None:
         pass
