@@ -4,11 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from masp.cli.demo import conclusion
 from masp.cli.main import COMMANDS, main
 from masp.similarity.bundle import load_bundle
 from masp.similarity.consensus import consensus
@@ -105,13 +107,36 @@ def test_demo_small(tmp_path, capsys):
     out = tmp_path / "demo"
     assert main(["demo", "--frames", "2500", "--seeds", "2", "--out", str(out), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert list(report["variants"]) == ["rainbow", "macros", "masp"]
-    assert [row["actions"] for row in report["variants"].values()] == [4, 128, 128]
-    assert (out / "learning-curves.png").stat().st_size > 5000 and (out / "similarity.png").stat().st_size > 5000
+    assert list(report["tasks"]) == ["copies", "macros"]
+    for variants in report["tasks"].values():
+        assert [(name, row["actions"]) for name, row in variants.items()] == [
+            ("rainbow", 4),
+            ("macros", 128),
+            ("masp", 128),
+        ]
+    assert all(Path(file).stat().st_size > 5000 for file in report["figures"]) and len(report["figures"]) == 3
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     assert main(["demo", "--out", str(tmp_path / "other")]) == 2
     assert (tmp_path / "other" / "file").exists()
+
+
+def test_the_demo_concludes_from_its_figures_alone():
+    def said(rainbow, macros, masp, half=0.01):
+        figures = {"rainbow": rainbow, "macros": macros, "masp": masp}
+        return conclusion(
+            {
+                name: {"success_over_training": x, "success_over_training_interval": (x - half, x + half)}
+                for name, x in figures.items()
+            }
+        )
+
+    assert said(0.8, 0.6, 0.7) == "=> Over training, the additional actions cost 0.20; masp wins back 50% of it."
+    assert "masp wins back all of it" in said(0.8, 0.6, 0.9)
+    assert "masp did not help" in said(0.8, 0.6, 0.5)
+    assert said(0.2, 0.3, 0.4) == "=> Over training: rainbow 0.20 < macros 0.30 < masp 0.40."
+    assert "masp adds nothing here" in said(0.2, 0.3, 0.25)
+    assert "intervals overlap" in said(0.2, 0.3, 0.4, half=0.1)
 
 
 @pytest.mark.parametrize(

@@ -1,57 +1,114 @@
-"""Train `rainbow`, `macros` and `masp` on a small task, compare them, and show what similarity was learned.
+"""Two small tasks, three agents: what macros cost, what they bring, and what MASP makes of them. About three minutes.
 
-The task is a 9x9 grid with a random goal. `rainbow` has the four moves; `macros` and `masp` have 32 copies of each in
-hidden order, 128 actions in all, that nothing says are alike.
+1. A 9x9 grid whose four moves come in 32 copies each, in hidden order: 128 actions, none of which is new. Here macros
+   can only hurt.
+2. A 13x13 grid with 124 real macros, random sequences of two to four moves: they reach far goals that single moves
+   do not find. Here macros can help.
+
+`rainbow` has the four moves, `macros` has all actions and treats them as unrelated, `masp` also learns which of them are
+similar and lets them share what they learn. All settings are those of the preset, the same for all three.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from masp import json_text
+from masp.cli.console import WIDE_HELP, print_table
 from masp.cli.progress import TrainProgress
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
 from masp.presets import PAPER, from_preset
 
-VARIANTS = ("rainbow", "macros", "masp")
-ENV, OPTIONS = "planted-grid", ("copies=32",)
+ENV = "planted-grid"
+MEANING = {
+    # what each row of a table is; the same for both tasks
+    "rainbow": "the 4 moves alone",
+    "macros": "all 128 actions, as if unrelated",
+    "masp": "the same 128, similarity learned",
+}
+
+
+@dataclass(frozen=True)
+class DemoTask:
+    """One of the two tasks."""
+
+    name: str
+    title: str
+    options: tuple[str, ...]
+    changes: Mapping[str, Any]
+    """What differs from the preset."""
+    question: str
+
+
+TASKS = (
+    DemoTask(
+        "copies",
+        "9x9 grid, 4 moves x 32 copies, without our additions to the paper (--paper)",
+        ("copies=32",),
+        PAPER,
+        "Copies bring nothing new, so rainbow is the ceiling. How much do 128 actions cost, and how much of that does "
+        "masp win back?",
+    ),
+    DemoTask(
+        "macros",
+        "13x13 grid, 4 moves and 124 real macros",
+        ("size=13", "max_steps=40", "sequences=124"),
+        {},
+        "Macros reach far goals. Do they help against the moves alone, and does learning their similarity help more?",
+    ),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--frames", type=int, default=60_000, metavar="N", help="frames per seed (default: 60000)")
+    parser.add_argument("--frames", type=int, default=60_000, metavar="N", help="frames per run (default: 60000)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds per variant (default: 3)")
     parser.add_argument("--out", default="demo", metavar="DIR", help="where to write (default: demo; made anew)")
+    parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise UserError(f"--seeds must be at least 1, got {args.seeds}")
+    _config(TASKS[0], "masp", args, Path(args.out))  # raises for settings that cannot be
     out = _fresh(Path(args.out))
+    _introduce(args)
     from masp.ops import tune_this_process
 
     tune_this_process("planted" if args.seeds == 1 else None)
     started = time.perf_counter()
-    results = {variant: _train(variant, args.frames, args.seeds, out) for variant in VARIANTS}
-    summary = _summarise(results)
-    curves, heat_map = out / "learning-curves.png", out / "similarity.png"
-    _draw(results, curves, heat_map)
+    results = {task.name: {v: _train(task, v, args, out) for v in MEANING} for task in TASKS}
+    summaries = {name: {v: _summary(runs) for v, runs in variants.items()} for name, variants in results.items()}
+    files = _draw(results, out)
     seconds = time.perf_counter() - started
     if args.json:
-        print(json_text.dumps({"variants": summary, "figures": [str(curves), str(heat_map)], "seconds": seconds}))
+        about = {"figures": list(map(str, files)), "seconds": round(seconds, 1)}
+        print(json_text.dumps({"tasks": summaries, **about}))
         return 0
-    _print_table(summary, args)
-    print(f"learning curves  {curves}\nsimilarity map   {heat_map}\nruns             {out}/VARIANT/seed-N")
-    print(f"took {seconds:.0f} s; look at one run with: masp similarity show {out}/masp/seed-0")
+    for task in TASKS:
+        _print_task(task, summaries[task.name], args)
+    _print_files(files, out, seconds)
     return 0
+
+
+def _introduce(args: argparse.Namespace) -> None:
+    """What will happen, and how long it takes, before anything else."""
+    lines = [
+        "masp demo: two small tasks, each learned by three agents from scratch",
+        f"({args.seeds} seeds, {args.frames:,} frames each); about three minutes on two free cores.",
+        *(f"  {variant:<8} {meaning}" for variant, meaning in MEANING.items()),
+        "At the end: a table for each task that says what came out, and pictures.",
+    ]
+    print("\n".join(lines), file=sys.stderr if args.json else sys.stdout, flush=True)
 
 
 def _fresh(out: Path) -> Path:
@@ -66,79 +123,118 @@ def _fresh(out: Path) -> Path:
     return out
 
 
-def _train(variant: str, frames: int, seeds: int, out: Path) -> list[Any]:
-    """Runs of all seeds of one variant."""
-    from masp.training.run import load_run
-    from masp.training.train import train_seeds
-
-    config: TrainConfig = replace(
+def _config(task: DemoTask, variant: str, args: argparse.Namespace, out: Path) -> TrainConfig:
+    folder = out / task.name / variant
+    return replace(
         from_preset("auto", ENV),
-        **PAPER,
+        **task.changes,
         variant=variant,
-        env_options=OPTIONS,
-        frames=frames,
-        eval_every_frames=max(frames // 10, 1),
-        log_every_frames=max(frames // 20, 1),
-        out=str(out / variant / "seed-0") if seeds == 1 else str(out / variant),
+        env_options=task.options,
+        frames=args.frames,
+        eval_every_frames=max(args.frames // 10, 1),
+        log_every_frames=max(args.frames // 20, 1),
+        out=str(folder / "seed-0") if args.seeds == 1 else str(folder),
     )
-    results = train_seeds(config, list(range(seeds)), callbacks=[TrainProgress(f"{variant} x {seeds} seeds")])
+
+
+def _train(task: DemoTask, variant: str, args: argparse.Namespace, out: Path) -> list[Any]:
+    """Runs of all seeds of one variant."""
+    step = [t.name for t in TASKS].index(task.name) * len(MEANING) + list(MEANING).index(variant) + 1
+    with TrainProgress(f"[{step}/{len(TASKS) * len(MEANING)}] {task.name}, {variant}") as progress:
+        from masp.training.run import load_run
+        from masp.training.train import train_seeds
+
+        results = train_seeds(_config(task, variant, args, out), list(range(args.seeds)), callbacks=[progress])
     return [load_run(result.run_dir) for result in results]
 
 
-def _summarise(results: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:
-    """Final evaluation of every variant, with intervals over seeds."""
+def _summary(runs: Sequence[Any]) -> dict[str, Any]:
+    """Success of one variant with intervals over seeds, and how well it found the groups."""
     from masp.report.statistics import bootstrap_interval
 
-    summary = {}
-    for variant, runs in results.items():
-        final = [run.metrics[-1]["eval_success"] for run in runs]
-        curve = [run.metrics for run in runs]
-        during = [sum(_known(rows)) / len(_known(rows)) for rows in curve]
-        auc = [run.metrics[-1]["similarity_auc"] for run in runs if run.metrics[-1]["similarity_auc"] is not None]
-        summary[variant] = {
-            "actions": len(runs[0].actions),
-            "seeds": len(runs),
-            "success": sum(final) / len(final),
-            "success_interval": bootstrap_interval(final),
-            "success_over_training": sum(during) / len(during),
-            "success_over_training_interval": bootstrap_interval(during),
-            "similarity_auc": sum(auc) / len(auc) if auc else None,
-        }
-    return summary
-
-
-def _known(rows: list[dict[str, Any]]) -> list[float]:
-    return [row["eval_success"] for row in rows if row["eval_success"] is not None]
-
-
-def _draw(results: dict[str, list[Any]], curves: Path, heat_map: Path) -> None:
-    from masp.report.figures import learning_curves, similarity_map
-
-    points = {
-        variant: [
-            [(r["frames"], r["eval_success"]) for r in run.metrics if r["eval_success"] is not None] for run in runs
-        ]
-        for variant, runs in results.items()
+    final = [run.metrics[-1]["eval_success"] for run in runs]
+    during = [fmean(value for _, value in _curve(run)) for run in runs]
+    auc = [run.metrics[-1]["similarity_auc"] for run in runs if run.metrics[-1]["similarity_auc"] is not None]
+    return {
+        "actions": len(runs[0].actions),
+        "seeds": len(runs),
+        "success": fmean(final),
+        "success_interval": bootstrap_interval(final),
+        "success_over_training": fmean(during),
+        "success_over_training_interval": bootstrap_interval(during),
+        "similarity_auc": fmean(auc) if auc else None,
     }
-    learning_curves(points, curves, "9x9 grid, 4 moves x 32 copies", "evaluation success")
-    run = results["masp"][0]
-    similarity_map(run.similarity, run.actions.names, heat_map, "learned similarity of 128 actions, seed 0")
 
 
-def _print_table(summary: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
-    title = f"{ENV} {OPTIONS[0]}, {args.frames:,} frames, {args.seeds} seeds, [95 % bootstrap interval]"
-    table = Table(title=title)
-    for column in ("variant", "actions", "final success", "success over training", "groups found (AUC)"):
-        table.add_column(column)
-    for variant, row in summary.items():
-        low, high = row["success_interval"]
-        low_all, high_all = row["success_over_training_interval"]
-        auc = "" if row["similarity_auc"] is None else f"{row['similarity_auc']:.3f}"
-        table.add_row(
+def _curve(run: Any) -> list[tuple[int, float]]:
+    return [(row["frames"], row["eval_success"]) for row in run.metrics if row["eval_success"] is not None]
+
+
+def _draw(results: Mapping[str, Mapping[str, Sequence[Any]]], out: Path) -> list[Path]:
+    """Learning curves of both tasks, and the similarity learned on the first."""
+    from masp.report.figures import learning_curves
+    from masp.report.similarity_map import similarity_map
+
+    files = []
+    for task in TASKS:
+        files.append(out / f"learning-curves-{task.name}.png")
+        curves = {variant: list(map(_curve, runs)) for variant, runs in results[task.name].items()}
+        learning_curves(curves, files[-1], task.title, "success in evaluation")
+    run = results[TASKS[0].name]["masp"][0]
+    files.append(out / "similarity.png")
+    similarity_map(run.similarity, run.actions.names, files[-1], "learned similarity of 128 copies of 4 moves, seed 0")
+    return files
+
+
+def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: argparse.Namespace) -> None:
+    print(f"\n{task.title}\n{task.question}")
+    columns = ("agent", "what it is", "success at the end", "mean over training", "groups found")
+    rows = [
+        (
             variant,
-            str(row["actions"]),
-            f"{row['success']:.3f} [{low:.3f}, {high:.3f}]",
-            f"{row['success_over_training']:.3f} [{low_all:.3f}, {high_all:.3f}]",
-            auc,
+            MEANING[variant],
+            _figure(row["success"], row["success_interval"]),
+            _figure(row["success_over_training"], row["success_over_training_interval"]),
+            "" if row["similarity_auc"] is None else f"{row['similarity_auc']:.2f}",
         )
-    Console().print(table)
+        for variant, row in summary.items()
+    ]
+    print_table(columns, rows, wide=args.wide, optional=("groups found",))
+    print(conclusion(summary))
+
+
+def _figure(mean: float, interval: Sequence[float]) -> str:
+    return f"{mean:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
+
+
+def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
+    """What came out, in a sentence that follows from the figures alone."""
+    means = {variant: row["success_over_training"] for variant, row in summary.items()}
+    rainbow, macros, masp = (means[variant] for variant in ("rainbow", "macros", "masp"))
+    low, high = summary["masp"]["success_over_training_interval"]
+    other_low, other_high = summary["macros"]["success_over_training_interval"]
+    apart = "" if low > other_high or high < other_low else " (their intervals overlap: more seeds would tell)"
+    if macros < rainbow:
+        if masp <= macros:
+            return f"=> The additional actions cost success, and masp did not help here{apart}."
+        share = (masp - macros) / (rainbow - macros)
+        won = f"{share:.0%} of it" if share < 1 else "all of it"
+        return f"=> Over training, the additional actions cost {rainbow - macros:.2f}; masp wins back {won}{apart}."
+    if masp > macros:
+        return f"=> Over training: rainbow {rainbow:.2f} < macros {macros:.2f} < masp {masp:.2f}{apart}."
+    return f"=> Over training, macros help ({rainbow:.2f} to {macros:.2f}), and masp adds nothing here{apart}."
+
+
+def _print_files(files: Sequence[Path], out: Path, seconds: float) -> None:
+    print(
+        "\nSuccess: share of evaluation episodes that reach the goal. [95 % bootstrap interval over seeds]; with three"
+    )
+    print(
+        "seeds that is little more than their range. Groups found: chance that a pair of actions with the same effect is"
+    )
+    print("learned to be more similar than another pair (0.5: blind, 1: perfect).")
+    print(f"\ntook {seconds:.0f} s")
+    for file in files:
+        print(f"picture    {file}")
+    print(f"runs       {out}/TASK/VARIANT/seed-N")
+    print("next       masp train planted-grid --dry-run, or your own: masp train CartPole-v1 --variant rainbow")

@@ -65,7 +65,7 @@ COLOURS = {
     # sources of a transferred similarity
     "Breakout": "#ffd54f",
     "Space Invaders": "#546e7a",
-    "Montezuma's Revenge": "#d7b98e",
+    "Montezuma's Revenge": "#4e342e",
     "Private Eye": "#b39ddb",
     "Asterix": "#d84315",
     "Freeway": "#33691e",
@@ -82,7 +82,8 @@ def colour_of(column: str) -> str:
     if column in COLOURS:
         return COLOURS[column]
     digest = hashlib.sha256(column.encode(errors="replace")).digest()
-    return to_hex(hsv_to_rgb((digest[0] / 256, 0.5 + digest[1] / 512, 0.45 + digest[2] / 640)))
+    red, green, blue = hsv_to_rgb((digest[0] / 256, 0.5 + digest[1] / 512, 0.45 + digest[2] / 640))
+    return to_hex((red, green, blue))
 
 
 def learning_curves(
