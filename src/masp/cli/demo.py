@@ -227,12 +227,10 @@ def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _print_files(files: Sequence[Path], out: Path, seconds: float) -> None:
     print(
-        "\nSuccess: share of evaluation episodes that reach the goal. [95 % bootstrap interval over seeds]; with three"
+        "\nSuccess: share of evaluation episodes that reach the goal, [95 % bootstrap interval over seeds]; with three\n"
+        "seeds that is little more than their range. Groups found: chance that two actions of the same effect were\n"
+        "learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
     )
-    print(
-        "seeds that is little more than their range. Groups found: chance that a pair of actions with the same effect is"
-    )
-    print("learned to be more similar than another pair (0.5: blind, 1: perfect).")
     print(f"\ntook {seconds:.0f} s")
     for file in files:
         print(f"picture    {file}")
