@@ -89,14 +89,15 @@ def run(args: argparse.Namespace) -> int:
     results = {task.name: {v: _train(task, v, args, out) for v in MEANING} for task in TASKS}
     summaries = {name: {v: _summary(runs) for v, runs in variants.items()} for name, variants in results.items()}
     files = _draw(results, out)
+    page = write_page(out)
     seconds = time.perf_counter() - started
     if args.json:
-        about = {"figures": list(map(str, files)), "seconds": round(seconds, 1)}
+        about = {"figures": list(map(str, files)), "page": str(page), "seconds": round(seconds, 1)}
         print(json_text.dumps({"tasks": summaries, **about}))
         return 0
     for task in TASKS:
         _print_task(task, summaries[task.name], args)
-    _print_files(files, out, seconds)
+    _print_files(files, page, out, seconds)
     return 0
 
 
@@ -106,7 +107,7 @@ def _introduce(args: argparse.Namespace) -> None:
         "masp demo: two small tasks, each learned by three agents from scratch",
         f"({args.seeds} seeds, {args.frames:,} frames each); about three minutes on two free cores.",
         *(f"  {variant:<8} {meaning}" for variant, meaning in MEANING.items()),
-        "At the end: a table for each task that says what came out, and pictures.",
+        "At the end: a table for each task that says what came out, and a page to open in a browser.",
     ]
     print("\n".join(lines), file=sys.stderr if args.json else sys.stdout, flush=True)
 
@@ -186,6 +187,15 @@ def _draw(results: Mapping[str, Mapping[str, Sequence[Any]]], out: Path) -> list
     return files
 
 
+def write_page(out: Path) -> Path:
+    """The report page of all runs."""
+    from masp.report.page import write_report
+
+    print("writing the page", file=sys.stderr, flush=True)
+    runs = [out / task.name / variant for task in TASKS for variant in MEANING]
+    return Path(write_report(runs, out / "report.html", "masp demo"))
+
+
 def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: argparse.Namespace) -> None:
     print(f"\n{task.title}\n{task.question}")
     columns = ("agent", "what it is", "success at the end", "mean over training", "groups found")
@@ -225,14 +235,15 @@ def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
     return f"=> Over training, macros help ({rainbow:.2f} to {macros:.2f}), and masp adds nothing here{apart}."
 
 
-def _print_files(files: Sequence[Path], out: Path, seconds: float) -> None:
+def _print_files(files: Sequence[Path], page: Path, out: Path, seconds: float) -> None:
     print(
-        "\nSuccess: share of evaluation episodes that reach the goal, [95 % bootstrap interval over seeds]; with three\n"
-        "seeds that is little more than their range. Groups found: chance that two actions of the same effect were\n"
+        "\nSuccess: share of evaluation episodes that reach the goal, [95 % bootstrap interval over seeds]; with\n"
+        "three seeds that is little more than their range. Groups found: chance that two actions of the same effect were\n"
         "learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
     )
     print(f"\ntook {seconds:.0f} s")
     for file in files:
         print(f"picture    {file}")
     print(f"runs       {out}/TASK/VARIANT/seed-N")
+    print(f"page       {page}   <- open this in a browser")
     print("next       masp train planted-grid --dry-run, or your own: masp train CartPole-v1 --variant rainbow")

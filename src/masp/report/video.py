@@ -170,20 +170,6 @@ def _frame(scene: Scene) -> Image.Image:
     return canvas
 
 
-<<<<<<< HEAD
-def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> bytes:
-    size = f"{images[0].width}x{images[0].height}"
-    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(scenes_per_second), "-i", "-"]
-    with tempfile.TemporaryDirectory() as folder:  # ffmpeg goes back in the file that it writes
-        video = Path(folder) / "video.mp4"
-        command = ["ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(video)]
-        process = subprocess.run(
-            command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
-        )
-        if process.returncode:
-            raise UserError(f"ffmpeg could not write {name}: {process.stderr.decode(errors='replace').strip()[-200:]}")
-        return video.read_bytes()
-=======
 def ffmpeg() -> str | None:
     """The program ffmpeg: of the system, else of the package imageio-ffmpeg; None: there is none."""
     if (program := shutil.which("ffmpeg")) is not None:
@@ -196,13 +182,15 @@ def ffmpeg() -> str | None:
         return None
 
 
-def _write_mp4(path: Path, images: list[Image.Image], scenes_per_second: float) -> None:
+def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> bytes:
     size = f"{images[0].width}x{images[0].height}"
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(scenes_per_second), "-i", "-"]
-    command = [ffmpeg() or "ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(path)]
-    process = subprocess.run(
-        command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
-    )
-    if process.returncode:
-        raise UserError(f"ffmpeg could not write {path}: {process.stderr.decode(errors='replace').strip()[-200:]}")
->>>>>>> 6ef94a0 (Pictures: scales that say when they are clipped, names, distinct colours, notes)
+    with tempfile.TemporaryDirectory() as folder:  # ffmpeg goes back in the file that it writes
+        video = Path(folder) / "video.mp4"
+        command = [ffmpeg() or "ffmpeg", "-loglevel", "error", "-y", *raw, "-pix_fmt", "yuv420p", str(video)]
+        process = subprocess.run(
+            command, input=b"".join(image.tobytes() for image in images), capture_output=True, check=False
+        )
+        if process.returncode:
+            raise UserError(f"ffmpeg could not write {name}: {process.stderr.decode(errors='replace').strip()[-200:]}")
+        return video.read_bytes()
