@@ -5,8 +5,8 @@
 2. A 13x13 grid with 124 real macros, random sequences of two to four moves: they reach far goals that single moves
    do not find. Here macros can help.
 
-`rainbow` has the four moves, `macros` has all actions and treats them as unrelated, `masp` also learns which of them are
-similar and lets them share what they learn. All settings are those of the preset, the same for all three.
+`rainbow` has the four moves, `macros` has all actions and treats them as unrelated, `masp` also learns which of them
+are similar and lets them share what they learn. All settings are those of the preset, the same for all three.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ MEANING = {
     "macros": "all 128 actions, as if unrelated",
     "masp": "the same 128, similarity learned",
 }
+
+
+NEXT = "masp envs lists what else can be trained on; masp train CartPole-v1 --variant rainbow trains on your own task"
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     results = {task.name: {v: _train(task, v, args, out) for v in MEANING} for task in TASKS}
     summaries = {name: {v: _summary(runs) for v, runs in variants.items()} for name, variants in results.items()}
     files = _draw(results, out)
-    page = write_page(out)
+    page = _write_page(summaries, out)
     seconds = time.perf_counter() - started
     if args.json:
         about = {"figures": list(map(str, files)), "page": str(page), "seconds": round(seconds, 1)}
@@ -187,13 +190,16 @@ def _draw(results: Mapping[str, Mapping[str, Sequence[Any]]], out: Path) -> list
     return files
 
 
-def write_page(out: Path) -> Path:
-    """The report page of all runs."""
+def _write_page(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], out: Path) -> Path:
+    """The report page of all runs, which tells what was compared, what came out and what to do next."""
     from masp.report.page import write_report
 
     print("writing the page", file=sys.stderr, flush=True)
     runs = [out / task.name / variant for task in TASKS for variant in MEANING]
-    return Path(write_report(runs, out / "report.html", "masp demo"))
+    found = [f"{task.title}. {task.question} {conclusion(summaries[task.name])}" for task in TASKS]
+    compared = "Three agents learned each task from scratch, with the same settings and seeds: "
+    compared += "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items()) + "."
+    return write_report(runs, out / "report.html", "masp demo", [compared, *found, f"Next: {NEXT}"], MEANING)
 
 
 def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: argparse.Namespace) -> None:
@@ -210,7 +216,7 @@ def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: 
         for variant, row in summary.items()
     ]
     print_table(columns, rows, wide=args.wide, optional=("groups found",))
-    print(conclusion(summary))
+    print(f"=> {conclusion(summary)}")
 
 
 def _figure(mean: float, interval: Sequence[float]) -> str:
@@ -226,24 +232,24 @@ def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
     apart = "" if low > other_high or high < other_low else " (their intervals overlap: more seeds would tell)"
     if macros < rainbow:
         if masp <= macros:
-            return f"=> The additional actions cost success, and masp did not help here{apart}."
+            return f"The additional actions cost success, and masp did not help here{apart}."
         share = (masp - macros) / (rainbow - macros)
         won = f"{share:.0%} of it" if share < 1 else "all of it"
-        return f"=> Over training, the additional actions cost {rainbow - macros:.2f}; masp wins back {won}{apart}."
+        return f"Over training, the additional actions cost {rainbow - macros:.2f}; masp wins back {won}{apart}."
     if masp > macros:
-        return f"=> Over training: rainbow {rainbow:.2f} < macros {macros:.2f} < masp {masp:.2f}{apart}."
-    return f"=> Over training, macros help ({rainbow:.2f} to {macros:.2f}), and masp adds nothing here{apart}."
+        return f"Over training: rainbow {rainbow:.2f} < macros {macros:.2f} < masp {masp:.2f}{apart}."
+    return f"Over training, macros help ({rainbow:.2f} to {macros:.2f}), and masp adds nothing here{apart}."
 
 
 def _print_files(files: Sequence[Path], page: Path, out: Path, seconds: float) -> None:
     print(
         "\nSuccess: share of evaluation episodes that reach the goal, [95 % bootstrap interval over seeds]; with\n"
-        "three seeds that is little more than their range. Groups found: chance that two actions of the same effect were\n"
-        "learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
+        "three seeds that is little more than their range. Groups found: chance that two actions of the same effect\n"
+        "were learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
     )
     print(f"\ntook {seconds:.0f} s")
     for file in files:
         print(f"picture    {file}")
     print(f"runs       {out}/TASK/VARIANT/seed-N")
     print(f"page       {page}   <- open this in a browser")
-    print("next       masp train planted-grid --dry-run, or your own: masp train CartPole-v1 --variant rainbow")
+    print(f"next       {NEXT}")
