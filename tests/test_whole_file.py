@@ -64,6 +64,12 @@ def test_errors_name_the_file_that_the_user_asked_for(tmp_path):
     assert caught_folder.value.filename == str(tmp_path)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_full_device_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"), whole_file("/dev/full") as file:
+        file.write(b"1")
+
+
 def test_long_names_are_possible(tmp_path):
     with whole_file(tmp_path / ("x" * 255)) as file:
         file.write(b"1")

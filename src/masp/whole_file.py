@@ -20,23 +20,24 @@ from typing import BinaryIO
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write the content of `path` to; at the end of the block the content is durable and in place."""
     target = Path(path)
-    if _is_special(target):
-        with open(target, "wb") as file:
-            yield file
-        return
-    partial = target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.partial")
+    special = _is_special(target)
+    partial = target if special else target.with_name(f".{target.name[:200]}.{secrets.token_hex(4)}.partial")
     try:
-        with open(partial, "xb") as file:  # exclusive, so that it follows no link; its mode follows the umask
+        # Exclusive, so that it follows no link; the mode of the file follows the umask.
+        with open(partial, "wb" if special else "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
+            if not special:
+                os.fsync(file.fileno())
+        if not special:
+            os.replace(partial, target)
     except OSError as error:
-        if error.filename == str(partial):
-            error.filename, error.filename2 = str(target), None  # a name that the user knows
+        if error.filename in (None, str(partial)):
+            error.filename, error.filename2 = str(target), None  # the name that the user knows
         raise
     finally:
-        partial.unlink(missing_ok=True)
+        if not special:
+            partial.unlink(missing_ok=True)
     sync_directory(target.parent)
 
 

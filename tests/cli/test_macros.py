@@ -66,7 +66,7 @@ def test_noise(file, tmp_path, capsys):
         (["noise", "FILE", "--p", "2", "--out", "OUT"], "probability between 0 and 1"),
         (["noise", "FILE", "--seed", "-1", "--out", "OUT"], "seed must not be negative"),
         (["noise", "FILE", "--out", "nowhere/x.json"], "cannot be written"),
-        (["show", "FILE", "--png", "nowhere/x.png"], "cannot be written"),
+        (["show", "FILE", "--png", "nowhere/x.png"], "nowhere/x.png: No such file"),
         (["show", "EMPTY", "--png", "x.png"], "no macros to draw"),
     ],
 )

@@ -45,11 +45,8 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
     if args.png:
         from masp.report.macro_overlap import overlap_figure
 
-        try:
-            with whole_file(args.png) as file:
-                overlap_figure(actions).savefig(file, format="png", bbox_inches="tight")
-        except OSError as error:
-            raise UserError(f"{args.png}: cannot be written: {error.strerror}") from None
+        with whole_file(args.png) as file:
+            overlap_figure(actions).savefig(file, format="png", bbox_inches="tight")
     if args.json:
         summary = {
             "env_id": actions.env_id,
@@ -90,10 +87,7 @@ def _noise(actions: ActionSet, args: argparse.Namespace) -> int:
     out = Path(args.out)
     if out.is_dir() or not out.parent.is_dir():
         raise UserError(f"{out}: cannot be written; --out names a file in an existing folder")
-    try:
-        corrupted.save(out)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
+    corrupted.save(out)
     replaced = replaced_indices(len(actions.macros), args.p, args.seed)
     if args.json:
         print(json_text.dumps({"out": str(out), "p": args.p, "seed": args.seed, "replaced": replaced}))

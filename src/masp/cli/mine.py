@@ -114,10 +114,7 @@ def run(args: argparse.Namespace) -> int:
         )
         result = mine(sources, settings, args.num_primitives, (), args.env_id, args.noop, show)
         summary = {"out": str(out), **report(result)}
-    try:
-        result.actions.save(out)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be written: {error.strerror}") from None
+    result.actions.save(out)
     if args.json:
         print(json_text.dumps(summary))
     else:

@@ -109,9 +109,10 @@ def _stale(file: Path) -> bool:
 def _read(file: Path) -> dict[str, Any] | None:
     try:
         message: dict[str, Any] = json.loads(file.read_text())
-        return message
-    except (ValueError, FileNotFoundError):
+    except (ValueError, RecursionError, FileNotFoundError):
         return None
+    usable = isinstance(message, dict) and {"machine", "pid", "started", "progress"} <= message.keys()
+    return message if usable else None
 
 
 def _message(progress: dict[str, Any]) -> str:

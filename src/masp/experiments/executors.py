@@ -157,7 +157,7 @@ def _shares(cores: list[int], jobs: int) -> list[list[int]]:
 
 def worker_main() -> None:
     """The worker process: arguments are the store, the command for the records, and the cores."""
-    from masp.experiments.record import commit
+    from masp.training.origin import commit
 
     store_path, command, cores = sys.argv[1:]
     pin_to(int(core) for core in cores.split(","))

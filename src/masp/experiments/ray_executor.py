@@ -67,7 +67,7 @@ class RayExecutor:
 
 def _run(unit: str, store_path: str, command: str) -> str:
     """One unit in a Ray worker; arguments and result are text, so that driver and workers share no classes."""
-    from masp.experiments.record import commit
+    from masp.training.origin import commit
 
     commit()  # of the source that runs here, before it can change
     store = _store(store_path)

@@ -6,14 +6,8 @@ because results are published.
 
 from __future__ import annotations
 
-import importlib.metadata
 import itertools
-import os
-import platform
-import subprocess
 import time
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import masp
@@ -22,13 +16,8 @@ from masp.config import TrainConfig, to_flat
 from masp.experiments.plan import Unit
 from masp.experiments.store import FORMAT, Record, Store
 from masp.experiments.trial import config_hash
+from masp.training.origin import commit, machine, versions
 from masp.training.run_dir import RunDir
-
-PACKAGES = (
-    *("jax", "jaxlib", "flax", "optax", "numpy", "gymnasium"),
-    *("minigrid", "pgx", "ale-py", "envpool", "stable-retro"),
-)
-"""Packages whose version may change a result."""
 
 
 def make_record(
@@ -105,57 +94,3 @@ def _speed(rows: list[dict[str, Any]], seeds: int) -> float | None:
     pairs = [(a, b) for a, b in itertools.pairwise(rows) if b["seconds"] > a["seconds"]]
     seconds = sum(b["seconds"] - a["seconds"] for a, b in pairs)
     return round(sum(b["frames"] - a["frames"] for a, b in pairs) * seeds / seconds, 1) if pairs else None
-
-
-@cache
-def commit() -> str:
-    """The commit of the source, with a plus if the package was changed since; the version where there is no git.
-
-    Cached: a process reports the source that it was started with, so call this before a long run.
-    """
-    source = Path(masp.__file__).parent
-    head = _git(source, "rev-parse", "--short=10", "HEAD")
-    if not head:
-        return f"masp {masp.__version__}"
-    return head + ("+" if _git(source, "status", "--porcelain", "--", ".") else "")
-
-
-@cache
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that may change a result."""
-    installed = {"python": platform.python_version(), "masp": masp.__version__}
-    for package in PACKAGES:
-        try:
-            installed[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return installed
-
-
-@cache
-def machine() -> dict[str, Any]:
-    """The kind of computer."""
-    import jax
-
-    return {
-        "system": f"{platform.system()} {platform.machine()}",
-        "cpu": _cpu(),
-        "cores": os.cpu_count(),
-        "device": jax.devices()[0].device_kind,
-    }
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    try:
-        process = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return process.stdout.strip() if process.returncode == 0 else ""

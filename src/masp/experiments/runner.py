@@ -12,9 +12,9 @@ from masp.experiments.display import Display
 from masp.experiments.estimate import speeds_of
 from masp.experiments.executors import DIED, Executor, InProcess, Processes
 from masp.experiments.plan import Plan, Unit, plan_data
-from masp.experiments.record import commit
 from masp.experiments.store import Store
 from masp.experiments.work import Outcome, cache_compiled_programs
+from masp.training.origin import commit
 
 ATTEMPTS = 3
 """How often a unit is started whose process gets killed."""

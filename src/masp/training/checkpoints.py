@@ -66,7 +66,9 @@ class Checkpoints:
         for name in ("seconds", "best", "row_frames", "frames_at_row"):
             if name not in about or not (about[name] is None or json_text.is_number(about[name])):
                 raise UserError(f"{path}: the checkpoint has no usable {name!r}")
-        if not isinstance(about.get("row_usage"), list) or about["seconds"] is None or about["row_frames"] is None:
+        usage = about.get("row_usage")
+        counted = isinstance(usage, list) and all(type(count) is int and 0 <= count < 2**62 for count in usage)
+        if not counted or about["seconds"] is None or about["row_frames"] is None:
             raise UserError(f"{path}: the checkpoint does not say what the run had counted")
         return state, about
 

@@ -1,6 +1,7 @@
 """The directory of one run: what is in it, and what may be done with one that exists.
 
 config.json             the resolved configuration, and what made the run (`config_file.py`)
+starts.jsonl            a line per process that wrote the run: time, host, commit, versions, kernels
 actions.json            the macro file that was used
 metrics.csv, .jsonl     one row per `log_every_frames`; lists, of one number per action, only in .jsonl
 policy.safetensors      parameters and similarity at the last evaluation or stop, enough to play
@@ -30,6 +31,7 @@ from masp.macros.actions import ActionSet
 from masp.training import config_file
 from masp.training.checkpoints import Checkpoints
 from masp.training.lock import NO_LOCKS, RunLock
+from masp.training.origin import note_start
 
 __all__ = ["MetricsWriter", "RunDir", "read_json", "read_lines", "write_json"]
 
@@ -41,6 +43,7 @@ class RunDir:
         self.path = Path(path)
         self.config_file = self.path / "config.json"
         self.actions_file = self.path / "actions.json"
+        self.starts_file = self.path / "starts.jsonl"
         self.metrics_csv = self.path / "metrics.csv"
         self.metrics_jsonl = self.path / "metrics.jsonl"
         self.policy_file = self.path / "policy.safetensors"
@@ -68,15 +71,18 @@ class RunDir:
             self._require_unused()
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = RunLock(self.path)
+        if not resume:  # again: another process may have trained here since
+            self._require_unused()
+        if self.checkpoints.folder.is_symlink():
+            raise UserError(f"{self.checkpoints.folder} is a symbolic link, through which masp does not write")
         messages = [] if self._lock.held else [f"{self.path}: {NO_LOCKS}"]
         if resume and self.config_file.exists():
-            messages += self._continue(config)
+            messages += self._continue(config, actions)
         else:
             messages += [f"{self.path}: there is no run to resume; starting a new one"] if resume else []
             actions.save(self.actions_file)
         write_json(self.config_file, config_file.to_file(config))
-        if self.checkpoints.folder.is_symlink():
-            raise UserError(f"{self.checkpoints.folder} is a symbolic link, through which masp does not write")
+        note_start(self.starts_file)
         self.checkpoints.folder.mkdir(exist_ok=True)
         return messages
 
@@ -96,13 +102,16 @@ class RunDir:
         if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
             raise UserError(f"{self.path} exists and is not empty; choose another --out")
 
-    def _continue(self, config: TrainConfig) -> list[str]:
-        """Make sure that the run here can go on with `config`."""
+    def _continue(self, config: TrainConfig, actions: ActionSet) -> list[str]:
+        """Make sure that the run here can go on with `config` and `actions`."""
         before = self.read_config()
         if replace(before, frames=config.frames) != config:
             raise UserError(
                 f"{self.path} was started with other settings; give the same ones to --resume, or another --out"
             )
+        if self.read_actions().sequences() != actions.sequences():
+            source = config.macros or config.similarity.bundle or "the environment's own macros"
+            raise UserError(f"{self.actions_file}: the run has other macros than {source} now; put the old ones back")
         messages = []
         if self.finished:
             if config.frames <= before.frames:
