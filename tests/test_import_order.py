@@ -18,6 +18,7 @@ ORDER = [
     "environments",
     "presets",
     "similarity",
+    "torch",
     "agent",
     "training",
     "report",

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from masp.macros.mining import mine_macros as mine_macros
     from masp.macros.vector import MacroVectorEnv as MacroVectorEnv
     from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
+    from masp.similarity.bundle import Bundle as Bundle
+    from masp.similarity.bundle import load_bundle as load_bundle
+    from masp.similarity.bundle import save_bundle as save_bundle
     from masp.similarity.matrix import similarity_penalty as similarity_penalty
+    from masp.similarity.meta_similarity import MetaSimilarity as MetaSimilarity
     from masp.training.api import train as train
     from masp.training.callbacks import Callback as Callback
     from masp.training.early_stopping import EarlyStopping as EarlyStopping
@@ -35,6 +39,10 @@ _HOME = {
     "MacroActionEnv": "masp.macros.wrapper",
     "MacroVectorEnv": "masp.macros.vector",
     "mine_macros": "masp.macros.mining",
+    "Bundle": "masp.similarity.bundle",
+    "load_bundle": "masp.similarity.bundle",
+    "save_bundle": "masp.similarity.bundle",
+    "MetaSimilarity": "masp.similarity.meta_similarity",
     "similarity_penalty": "masp.similarity.matrix",
     "load_run": "masp.training.run",
     "train": "masp.training.api",
@@ -47,16 +55,23 @@ _HOME = {
     "TrainedAgent": "masp.training.trained",
     "load_agent": "masp.training.trained",
 }
-__all__ = ["ActionSet", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "MacroVectorEnv", "Run"]
+_MODULES = ("torch",)
+"""Modules with names of their own, which import libraries that masp does not need."""
+
+__all__ = ["ActionSet", "Bundle", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "MacroVectorEnv"]
 __all__ += [
+    "MetaSimilarity",
+    "Run",
     "TensorBoard",
     "TrainConfig",
     "TrainedAgent",
     "UserError",
     "WandB",
     "load_agent",
+    "load_bundle",
     "load_run",
     "mine_macros",
+    "save_bundle",
     "similarity_penalty",
     "train",
 ]
@@ -64,6 +79,8 @@ __all__ += [
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are used, so that `masp --help` does not wait for JAX."""
+    if name in _MODULES:
+        return importlib.import_module(f"masp.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'masp' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

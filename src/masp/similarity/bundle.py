@@ -63,7 +63,7 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     if metadata.get("sha256", digest := _digest(metadata["actions"], similarity)) != digest:  # older ones have none
         raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
     actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
-    _require_similarity(similarity, len(actions), str(path))
+    require_similarity(similarity, len(actions), str(path))
     return Bundle(actions, similarity)
 
 
@@ -73,7 +73,7 @@ def _digest(actions: str, similarity: np.ndarray) -> str:
     return hashlib.sha256(about.encode() + np.ascontiguousarray(similarity).tobytes()).hexdigest()
 
 
-def _require_similarity(similarity: np.ndarray, num_actions: int, where: str) -> None:
+def require_similarity(similarity: np.ndarray, num_actions: int, where: str) -> None:
     """Raise `UserError` unless a matrix is a similarity: of floats in [0, 1], symmetric, with ones on the diagonal."""
     if similarity.shape != (num_actions, num_actions):
         raise UserError(f"{where}: similarity is {similarity.shape} for {num_actions} actions")

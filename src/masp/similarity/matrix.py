@@ -18,13 +18,10 @@ from jax import Array
 from masp.errors import UserError
 from masp.macros.overlap import overlap_matrix
 from masp.similarity import factored
+from masp.similarity.starts import mean_entry, starting_matrix
 
 Form = Literal["mean", "sum", "literal"]
 Start = Literal["constant", "overlap", "random", "identity"]
-
-START_MASS = 1.0
-"""Sum of the off-diagonal entries of a row of the `constant` start: an action then is as similar to all others together
-as to itself, however many there are."""
 
 
 def smoothing(similarity: Array, form: Form = "mean") -> Array:
@@ -98,24 +95,18 @@ def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array, rank: int
     """[A, A] the similarity before anything was learned, or factors [A, rank] of it.
 
     Args:
-      kind: `constant`: all pairs are equally similar, each row sums to one plus `START_MASS`; `random`: entries drawn
-        uniformly with that mean; `overlap`: normalised longest common subsequence of the primitives; `identity`: no
-        pair is similar, which the meta-gradient cannot leave (it has the factor I - P): only for frozen use.
+      kind: `constant`: all pairs are equally similar, each row sums to one plus `starts.START_MASS`; `random`: entries
+        drawn uniformly with that mean; `overlap`: normalised longest common subsequence of the primitives; `identity`:
+        no pair is similar, which the meta-gradient cannot leave (it has the factor I - P): only for frozen use.
       sequences: the primitives of every action.
     """
     count = len(sequences)
-    mean = min(START_MASS / max(count - 1, 1), 0.5)
+    mean = mean_entry(count)
     if rank:
         return _factored_start(kind, sequences, mean, key, rank)
-    if kind == "identity":
-        raw = jnp.zeros((count, count))
-    elif kind == "constant":
-        raw = jnp.full((count, count), mean)
-    elif kind == "random":
-        raw = jax.random.uniform(key, (count, count), maxval=2 * mean)
-    else:
-        raw = jnp.asarray(overlap_matrix(sequences), jnp.float32)
-    return project(raw)
+    if kind == "random":
+        return project(jax.random.uniform(key, (count, count), maxval=2 * mean))
+    return project(jnp.asarray(starting_matrix(kind, sequences)))
 
 
 def _factored_start(kind: Start, sequences: Sequence[Sequence[int]], mean: float, key: Array, rank: int) -> Array:

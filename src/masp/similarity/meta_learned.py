@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from masp.similarity.descent import Descent
 from masp.similarity.kinds import Evidence
-from masp.similarity.matrix import Form, batch_penalty, project, row_entropy
+from masp.similarity.matrix import Form, batch_penalty
 from masp.similarity.metagradient import InnerStep, Params, meta_gradient, traced_meta_gradient
 
 
@@ -46,14 +47,13 @@ class MetaLearned:
     entropy_weight: float = 0.0
 
     @property
-    def _meta_optimiser(self) -> optax.GradientTransformation:
-        """Gives a direction; the learning rate is data of the run."""
-        return optax.scale_by_adam() if self.meta_optimiser == "adam" else optax.identity()
+    def _descent(self) -> Descent:
+        return Descent(self.meta_optimiser, self.entropy_weight)
 
     def init(self, key: Array, start: Array, step: InnerStep) -> MetaState:
         del key
         recent = jax.tree.map(lambda leaf: jnp.zeros((self.trace_length, *leaf.shape), leaf.dtype), step)
-        return MetaState(start, self._meta_optimiser.init(start), recent, jnp.zeros((), jnp.int32))
+        return MetaState(start, self._descent.init(start), recent, jnp.zeros((), jnp.int32))
 
     def context(self, state: MetaState) -> Array:
         return state.similarity
@@ -68,9 +68,9 @@ class MetaLearned:
 
         def step() -> tuple[Array, optax.OptState, Array]:
             gradient = self._meta_gradient(state, evidence)
-            direction, opt_state = self._meta_optimiser.update(gradient, state.opt_state)
-            direction = direction - self._entropy_slope(state.similarity)
-            moved = project(state.similarity - evidence.meta_learning_rate * direction)
+            moved, opt_state = self._descent.step(
+                state.similarity, state.opt_state, gradient, evidence.meta_learning_rate
+            )
             return moved, opt_state, jnp.linalg.norm(gradient)
 
         def skip() -> tuple[Array, optax.OptState, Array]:
@@ -100,14 +100,6 @@ class MetaLearned:
             return meta_gradient(self.values, penalty, self.optimiser, step, held_out_gradient)
 
         return traced_meta_gradient(through, state.recent)
-
-    def _entropy_slope(self, similarity: Array) -> Array | float:
-        """Slope of the row entropy, in units of a meta-step (appendix A.3).
-
-        It is added to the direction, not to the gradient: Adam would otherwise rescale the two together, and the
-        meta-gradient is smaller than any weight one would write down.
-        """
-        return self.entropy_weight * jax.grad(row_entropy)(similarity) if self.entropy_weight else 0.0
 
 
 def _pushed(recent: Any, step: InnerStep) -> Any:
