@@ -21,6 +21,7 @@ ORDER = [
     "torch",
     "agent",
     "training",
+    "sharing",
     "report",
     "experiments",
     "bench",

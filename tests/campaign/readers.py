@@ -78,7 +78,7 @@ def _bundle(data: Any) -> bytes:
     data = data if isinstance(data, dict) else {}
     similarity = _array(data.get("similarity"), "float32" if data.get("float", True) else "int32")
     texts = {name: data[name] if isinstance(data[name], str) else json.dumps(data[name])
-             for name in ("format", "version", "actions") if name in data}  # fmt: skip
+             for name in ("format", "version", "actions", "card") if name in data}  # fmt: skip
     return save({"similarity": similarity}, {k: v.encode("utf-8", "replace").decode() for k, v in texts.items()})
 
 
@@ -202,6 +202,7 @@ def readers() -> list[Reader]:
     saved = {"format": "masp-checkpoint", "version": 2, "replay": [entry], "seconds": 1.5, "best": None}
     saved |= {"row_frames": 3, "frames_at_row": 3, "row_usage": [1, 2]}
     bundle = {"format": "masp-bundle", "version": "1", "actions": ACTIONS.to_json(), "float": True}
+    bundle["card"] = {"env": "e", "frames": 10, "seed": 1, "figures": {"return": 0.5}, "versions": {"masp": "1"}}
     bundle["similarity"] = np.eye(len(ACTIONS)).tolist()
     row = {"frames": 60, "seconds": 1.5, "updates": 3, "eval_return": None, "decisions": [1, 2, 3]}
     record: dict[str, Any] = dict.fromkeys(("trial", "label", "env", "variant", "control", "commit", "run"), "a")

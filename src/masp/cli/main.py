@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("masp.cli.report", "one HTML page about runs: curves, similarity, macros, what the penalty does"),
     "results": ("masp.cli.results", "list what the results store holds"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
+    "push": ("masp.cli.push", "share macros and similarity in a Hugging Face repository or a folder"),
+    "pull": ("masp.cli.pull", "fetch macros and similarity that somebody shared"),
     "bench": ("masp.cli.bench", "measure speed, as ratios inside one run"),
     "envs": ("masp.cli.envs", "list what can be trained on, what is missing and how to install it"),
     "record": ("masp.cli.record", "play an environment and record it"),

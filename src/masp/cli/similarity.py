@@ -16,8 +16,9 @@ import numpy as np
 from masp import json_text
 from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError
-from masp.similarity.bundle import Bundle, load_bundle, save_bundle
+from masp.similarity.bundle import Bundle, save_bundle
 from masp.similarity.consensus import consensus
+from masp.training.export import open_bundle
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    bundle = _open(args.source)
+    bundle = open_bundle(args.source)
     if args.consensus:
         bundle = bundle._replace(similarity=consensus(bundle.similarity))
     if args.what == "export":
@@ -66,22 +67,6 @@ def run(args: argparse.Namespace) -> int:
         if args.effects:
             print(f"what the penalty did: {args.effects}")
     return 0
-
-
-def _open(source: str) -> Bundle:
-    """The bundle of a run, or the bundle itself."""
-    path = Path(source)
-    if not path.exists():
-        raise UserError(f"{source}: there is no such run directory or bundle")
-    if path.is_dir():
-        from masp.training.run_dir import RunDir
-
-        run = RunDir(path)
-        run.read_config()
-        if not run.bundle_file.exists():
-            raise UserError(f"{source}: the run has no similarity yet; it is written when training ends")
-        path = run.bundle_file
-    return load_bundle(path)
 
 
 def _draw_effects(source: str, names: list[str], path: str) -> None:

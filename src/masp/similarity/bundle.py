@@ -1,4 +1,4 @@
-"""A bundle: a macro set and the similarity over its actions, in one file, to carry to another task."""
+"""A bundle: a macro set, the similarity over its actions and a card, in one file, to carry to another task."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from safetensors.numpy import save
 from masp import json_text
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
+from masp.similarity.card import Card
 from masp.whole_file import whole_file
 
 FORMAT, VERSION = "masp-bundle", "1"
@@ -26,6 +27,7 @@ class Bundle(NamedTuple):
 
     actions: ActionSet
     similarity: np.ndarray  # [A, A]
+    card: Card = Card()
 
 
 def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
@@ -33,8 +35,10 @@ def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     if not Path(path).parent.is_dir():
         raise UserError(f"{path}: there is no such folder to write to")
     similarity = np.ascontiguousarray(bundle.similarity, np.float32)
-    actions = json_text.dumps(bundle.actions.to_json())
-    metadata = {"format": FORMAT, "version": VERSION, "actions": actions, "sha256": _digest(actions, similarity)}
+    actions, card = json_text.dumps(bundle.actions.to_json()), bundle.card.to_json()
+    texts = {"actions": actions} | ({"card": json_text.dumps(card)} if card else {})
+    digest = _digest("".join(texts.values()), similarity)
+    metadata = {"format": FORMAT, "version": VERSION, **texts, "sha256": digest}
     with whole_file(path) as file:  # the library's own `save_file` ignores the umask
         file.write(save({"similarity": similarity}, metadata))
 
@@ -53,6 +57,9 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
                 raise UserError(f"{path}: not a bundle of version {VERSION}; 'masp similarity export' makes one")
             if "actions" not in metadata or "similarity" not in file.keys():  # noqa: SIM118 - not a mapping
                 raise UserError(f"{path}: the bundle has no actions or no similarity")
+            actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
+            card = Card.from_json(json_text.parse(metadata.get("card", "{}"), f"{path}, card"), f"{path}, card")
+            _require_shape(tuple(file.get_slice("similarity").get_shape()), len(actions), str(path))
             similarity = file.get_tensor("similarity")
     except FileNotFoundError:
         raise UserError(f"{path}: no such bundle; 'masp similarity export RUN_DIR --out BUNDLE' makes one") from None
@@ -60,23 +67,27 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
         raise
     except (OSError, safetensors.SafetensorError, ValueError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not a bundle: {json_text.first_line(error)}") from None
-    if metadata.get("sha256", digest := _digest(metadata["actions"], similarity)) != digest:  # older ones have none
+    about = metadata["actions"] + metadata.get("card", "")
+    if metadata.get("sha256", digest := _digest(about, similarity)) != digest:  # older ones have none
         raise UserError(f"{path}: the checksum does not fit; the file was damaged after it was written")
-    actions = ActionSet.from_json(json_text.parse(metadata["actions"], f"{path}, actions"), str(path))
     require_similarity(similarity, len(actions), str(path))
-    return Bundle(actions, similarity)
+    return Bundle(actions, similarity, card)
 
 
-def _digest(actions: str, similarity: np.ndarray) -> str:
-    """SHA-256 over the content of a bundle."""
-    about = f"{actions} {similarity.dtype} {similarity.shape} "
+def _require_shape(shape: tuple[int, ...], num_actions: int, where: str) -> None:
+    if shape != (num_actions, num_actions):
+        raise UserError(f"{where}: similarity is {shape} for {num_actions} actions")
+
+
+def _digest(texts: str, similarity: np.ndarray) -> str:
+    """SHA-256 over the content of a bundle: the texts of actions and card, one behind the other, and the numbers."""
+    about = f"{texts} {similarity.dtype} {similarity.shape} "
     return hashlib.sha256(about.encode() + np.ascontiguousarray(similarity).tobytes()).hexdigest()
 
 
 def require_similarity(similarity: np.ndarray, num_actions: int, where: str) -> None:
     """Raise `UserError` unless a matrix is a similarity: of floats in [0, 1], symmetric, with ones on the diagonal."""
-    if similarity.shape != (num_actions, num_actions):
-        raise UserError(f"{where}: similarity is {similarity.shape} for {num_actions} actions")
+    _require_shape(similarity.shape, num_actions, where)
     if similarity.dtype not in (np.float32, np.float64):
         raise UserError(f"{where}: similarity is of type {similarity.dtype}, expected float32")
     if not np.isfinite(similarity).all():

@@ -26,9 +26,7 @@ def action_set(actions: ActionSet | int) -> ActionSet:
     return ActionSet(int(actions))
 
 
-def require_settings(
-    penalty_weight: Any, learning_rate: Any, penalty_form: str, entropy_weight: float = 0.0
-) -> None:
+def require_settings(penalty_weight: Any, learning_rate: Any, penalty_form: str, entropy_weight: float = 0.0) -> None:
     """Raise `UserError` for a setting out of range; traced values pass, because nothing is known of them."""
     numbers = {"penalty_weight": penalty_weight, "learning_rate": learning_rate, "entropy_weight": entropy_weight}
     for name, value in numbers.items():
