@@ -96,7 +96,7 @@ def train(args, seed):
     target_network.load_state_dict(q_network.state_dict())
     optimizer = optim.Adam(q_network.parameters(), lr=args.learning_rate)
     meta = masp.torch.MetaSimilarity(  # masp
-        q_network, optimizer, int(envs.single_action_space.n), args.penalty_weight, learning_rate=0.001
+        q_network, optimizer, int(envs.single_action_space.n), args.penalty_weight, args.meta_learning_rate
     )
     buffer = ReplayBuffer(args.buffer_size, envs.single_observation_space.shape)
     windows = np.zeros((30, 2))
@@ -146,6 +146,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-penalty", action="store_true", help="the same agent without masp")
     parser.add_argument("--penalty-weight", type=float, default=1.0)
+    parser.add_argument("--meta-learning-rate", type=float, default=0.001, help="0: the similarity stays constant")
     parser.add_argument("--copies", type=int, default=32, help="actions per move")
     parser.add_argument("--seeds", type=int, default=1, help="seeds, one after the other")
     parser.add_argument("--total-timesteps", type=int, default=60_000)

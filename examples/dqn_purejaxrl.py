@@ -45,13 +45,13 @@ class Transition(NamedTuple):
     next_observation: jax.Array
 
 
-def make_train(copies, steps, penalty_weight):
+def make_train(copies, steps, penalty_weight, meta_learning_rate):
     env = make_env("planted-grid", ("size=6", f"copies={copies}", "max_steps=15"))
     actions = env.info.actions
     primitives = jnp.asarray(actions.table[:, 0])  # every macro here is a copy of one move
     network = QNetwork(len(actions))
     optimiser = optax.adam(LEARNING_RATE, eps_root=1e-16)
-    meta = masp.MetaSimilarity(network.apply, optimiser, actions, penalty_weight, learning_rate=0.001)  # masp
+    meta = masp.MetaSimilarity(network.apply, optimiser, actions, penalty_weight, meta_learning_rate)  # masp
 
     def td_loss(params, target_params, batch):
         q = network.apply(params, batch.observation)  # [B, A]
@@ -132,12 +132,13 @@ def make_train(copies, steps, penalty_weight):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-penalty", action="store_true", help="the same agent without masp")
+    parser.add_argument("--meta-learning-rate", type=float, default=0.001, help="0: the similarity stays constant")
     parser.add_argument("--copies", type=int, default=32, help="actions per move")
     parser.add_argument("--steps", type=int, default=60_000, help="environment steps")
     parser.add_argument("--seeds", type=int, default=5, help="seeds to train side by side")
     parser.add_argument("--json", metavar="FILE", help="write the curves")
     args = parser.parse_args()
-    train, groups = make_train(args.copies, args.steps, 0.0 if args.no_penalty else 1.0)
+    train, groups = make_train(args.copies, args.steps, 0.0 if args.no_penalty else 1.0, args.meta_learning_rate)
     keys = jax.random.split(jax.random.PRNGKey(0), args.seeds)
     (episodes, successes), similarity = jax.jit(jax.vmap(train))(keys)  # [seeds, ticks] each
     windows = min(30, args.steps // NUM_ENVS)

@@ -15,8 +15,19 @@ OUTPUT = {
     "own_environment": ("own_environment:Corridor masp", "of the episodes arrive", "similarity of the two macros"),
     "own_network": ('own_network:TwoLayers {"width": 32}', "first layer: (4, 32)"),
     "acting_in_a_loop": ("values of all actions", "one episode of", "episodes in 4 environments"),
+    "dqn_purejaxrl": ("128 actions, penalty, 640 steps", "learned similarity: "),
+    "dqn_cleanrl_jax": ("CartPole-v1: ", "similarity of the first action to all: [1.0"),
+    "dqn_cleanrl_torch": ("128 actions, penalty, 640 steps", "learned similarity: "),
     "callbacks_and_early_stop": ("4,000 frames: return", "bandit is done", "stopped after"),
 }
+ARGUMENTS = {
+    "dqn_purejaxrl": ["--steps", "640", "--seeds", "2"],
+    "dqn_cleanrl_jax": ["--total-timesteps", "300", "--learning-starts", "100"],
+    "dqn_cleanrl_torch": ["--total-timesteps", "640", "--learning-starts", "320"],
+}
+"""For those whose own budget is more than a few seconds."""
+NEEDS = {"dqn_cleanrl_torch": "torch"}
+"""Libraries that `make interop` installs."""
 
 
 def test_every_example_is_tested():
@@ -25,8 +36,10 @@ def test_every_example_is_tested():
 
 @pytest.mark.parametrize("name", OUTPUT)
 def test_examples_run(name, tmp_path):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed; 'make interop' installs it")
     quick = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    command = [sys.executable, str(EXAMPLES / f"{name}.py")]
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *ARGUMENTS.get(name, [])]
     process = subprocess.run(command, cwd=tmp_path, env=quick, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     for text in OUTPUT[name]:
