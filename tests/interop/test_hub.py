@@ -14,9 +14,9 @@ import pytest
 
 pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed; 'make interop' installs it")
 
-import masp  # noqa: E402
-from masp import sharing  # noqa: E402
-from masp.cli.main import main  # noqa: E402
+import masp
+from masp import sharing
+from masp.cli.main import main
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ACTIONS = masp.ActionSet(2, [(0, 1)], ["left", "right"], "Corridor-v0")
