@@ -23,6 +23,7 @@ ORDER = [
     "training",
     "sharing",
     "report",
+    "tuning",
     "experiments",
     "bench",
     "cli",

@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("masp.cli.demo", "train three variants on a small task; table, curves and similarity map in minutes"),
     "train": ("masp.cli.train", "train an agent and write a run directory"),
     "sweep": ("masp.cli.sweep", "train every combination of some settings, in one program where possible"),
+    "tune": ("masp.cli.tune", "search for better settings, with several seeds per trial"),
     "eval": ("masp.cli.eval", "play a trained agent and report its score"),
     "reproduce": ("masp.cli.reproduce", "run an experiment of the paper, at a scale of your choice"),
     "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),
