@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 OUTPUT = {
     "own_environment": ("own_environment:Corridor masp", "of the episodes arrive", "similarity of the two macros"),
     "own_network": ('own_network:TwoLayers {"width": 32}', "first layer: (4, 32)"),
+    "macro_vector_env": ("value of the first cell 0.599", "by right-right-right-right"),
     "acting_in_a_loop": ("values of all actions", "one episode of", "episodes in 4 environments"),
     "dqn_purejaxrl": ("128 actions, penalty, 640 steps", "learned similarity: "),
     "dqn_cleanrl_jax": ("CartPole-v1: ", "similarity of the first action to all: [1.0"),
