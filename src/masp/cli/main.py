@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),
     "report": ("masp.cli.report", "one HTML page about runs: curves, similarity, macros, what the penalty does"),
     "results": ("masp.cli.results", "list what the results store holds"),
+    "plot": ("masp.cli.plot", "draw metrics of runs as curves, seeds as bands"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),
     "push": ("masp.cli.push", "share macros and similarity in a Hugging Face repository or a folder"),
     "pull": ("masp.cli.pull", "fetch macros and similarity that somebody shared"),
