@@ -1,15 +1,16 @@
-"""Tables on standard output that fit the terminal; in a pipe or file they are as wide as they need to be."""
+"""Tables on standard output that fit the terminal, in a pipe or file as wide as they need to be; status on stderr."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.table import Table
 
-from masp.printable import rich_text
+from masp.printable import printable, rich_text
 
 UNLIMITED = 10_000
 WIDE_HELP = "show all columns unshortened, also where the terminal is too narrow for them"
@@ -55,6 +56,17 @@ def print_table(
         if left_out:
             out.print(rich_text(f"not shown: {', '.join(reversed(left_out))} (--wide shows all columns)"))
     print("\n".join(line.rstrip() for line in lines.get().splitlines()))  # without the padding of the last column
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Say on stderr what takes long: in a terminal while it lasts, elsewhere as one line."""
+    if not sys.stderr.isatty():
+        print(printable(text), file=sys.stderr, flush=True)
+        yield
+        return
+    with Console(stderr=True).status(rich_text(text)):
+        yield
 
 
 def _natural_width(table: Table) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from masp import json_text
+from masp.cli.console import working
 from masp.errors import UserError
 from masp.report.statistics import bootstrap_interval
 
@@ -39,7 +40,8 @@ def run(args: argparse.Namespace) -> int:
     from masp.training.run import load_run
 
     run = load_run(args.run_dir, args.env_options)
-    score, steps = run.evaluate(args.episodes, args.seed)
+    with working(f"playing {args.episodes:,} episodes of {run.config.env}; the program is compiled first"):
+        score, steps = run.evaluate(args.episodes, args.seed)
     above = run.success_above
     report = {
         "run_dir": str(args.run_dir),
@@ -54,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
     }
     if args.video:
         report["video"] = args.video
-        report["video_steps"] = _film(run, args.video, args.seed)
+        with working(f"filming one episode into {args.video}"):
+            report["video_steps"] = _film(run, args.video, args.seed)
     if args.json:
         print(json_text.dumps(report))
         return 0

@@ -147,6 +147,7 @@ def _writers(
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
+        print(f"recording {total:,} episodes", file=sys.stderr, flush=True)
         yield lambda done: None
         return
     from rich.console import Console

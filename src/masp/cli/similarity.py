@@ -16,6 +16,7 @@ import numpy as np
 from masp import json_text
 from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError
+from masp.printable import printable
 from masp.similarity.bundle import Bundle, save_bundle
 from masp.similarity.consensus import consensus
 from masp.training.export import open_bundle
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="two actions are alike if they are similar to the same others: less noise (docs/transfer.md)",
         )
     export.add_argument("--out", required=True, metavar="BUNDLE", help="file to write")
+    export.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -49,7 +51,9 @@ def run(args: argparse.Namespace) -> int:
         if Path(args.out).exists():
             raise UserError(f"{args.out} exists; choose another --out")
         save_bundle(args.out, bundle)
-        print(f"{args.out}: {len(bundle.actions)} actions, {len(bundle.actions.macros)} of them macros")
+        about = {"out": args.out, "actions": len(bundle.actions), "macros": len(bundle.actions.macros)}
+        text = f"{args.out}: {about['actions']} actions, {about['macros']} of them macros"
+        print(json_text.dumps(about) if args.json else printable(text))
         return 0
     names = bundle.actions.names
     if args.effects:
