@@ -130,7 +130,7 @@ def main():
     env.close()
     print(f"{args.env_id}: {steps:,} steps, {decisions:,} decisions, {len(returns)} episodes")
     print(f"return of the last 20 episodes: {np.mean(returns[-20:]):.1f}")
-    print("similarity of the first action to all:", np.round(np.asarray(similarity.similarity[0]), 2).tolist())
+    print("similarity of the first action to all:", [round(float(x), 2) for x in similarity.similarity[0]])
 
 
 if __name__ == "__main__":

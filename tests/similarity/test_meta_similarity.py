@@ -27,8 +27,6 @@ OPTIMISERS = {
     "sgd": optax.sgd(0.1),
     "momentum": optax.sgd(0.1, momentum=0.9, nesterov=True),
     "clipped adam": optax.chain(clip(0.05), optax.adam(0.01, eps_root=1e-16)),
-    "adamw": optax.adamw(0.01, eps_root=1e-16, weight_decay=0.1),
-    "rmsprop": optax.rmsprop(0.01, eps_in_sqrt=True),
 }
 
 
@@ -128,7 +126,7 @@ def relative_error(actual, expected):
     return np.linalg.norm(np.asarray(actual) - expected) / np.linalg.norm(expected)
 
 
-@pytest.mark.parametrize("name", ["momentum", "clipped adam", "adamw", "rmsprop"])
+@pytest.mark.parametrize("name", ["momentum", "clipped adam"])
 def test_equals_autodiff_through_the_whole_update(name):
     optimiser = OPTIMISERS[name]
     with jax.enable_x64(True):
