@@ -49,6 +49,14 @@ def test_history_of_similarities_begins_at_the_start_and_has_a_moment_per_row(ru
     np.testing.assert_allclose(history.matrix(len(history.frames) - 1), similarity, atol=similarity[0, 1:].max() / 255)
 
 
+def test_rewards_of_all_actions_add_up_to_the_returns(run_dir):
+    rows = RunDir(run_dir).read_metrics()
+    for row in rows:  # the grid pays at the end of an episode only
+        assert len(row["rewards"]) == len(row["decisions"])
+        assert sum(row["rewards"]) == pytest.approx(row["episodes"] * (row["return"] or 0))
+    assert sum(map(sum, (row["rewards"] for row in rows))) > 0
+
+
 def test_eval(run_dir, capsys):
     assert main(["eval", str(run_dir), "--episodes", "10", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -17,7 +17,7 @@ FLAGS = (
     *("--disable-default-apps", "--no-default-browser-check", "--metrics-recording-only", "--mute-audio"),
     *("--hide-scrollbars", "--remote-debugging-port=0", "--remote-allow-origins=*"),
 )
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 class Browser:

@@ -51,6 +51,7 @@ class Tally(NamedTuple):
     episode_steps: Array  # [] int32
     updates: Array  # [] int32
     metrics: Metrics  # sums over the updates
+    rewards: Array  # [A] undiscounted reward while each action was under way
     bad_tick: Array  # [] int32, the first tick with an observation or reward that is not finite; -1: none
     bad_env: Array  # [] int32, its environment
 
@@ -165,7 +166,7 @@ class Agent:
         memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps)
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
         tick, unused = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
-        return AgentState(learner, memory, actor, empty_tally(), keys, tick, unused, start.macros)
+        return AgentState(learner, memory, actor, empty_tally(len(self.actions)), keys, tick, unused, start.macros)
 
     def report(self, state: AgentState) -> Report:
         """What to show of `state`."""
@@ -203,6 +204,8 @@ class Agent:
             memory = memory._replace(steps=steps)
         tally = _note_bad_numbers(state.tally, step, state.tick)
         tally = _count_episodes(tally, episodes, self.info.success_above)
+        reward = jnp.where(state.actor.resetting, 0.0, step.reward)
+        tally = tally._replace(rewards=tally.rewards.at[state.actor.macro.action].add(reward))
         unused = state.unused_steps + actor.steps - state.actor.steps
         state = state._replace(actor=actor, memory=memory, tally=tally, tick=state.tick + 1, unused_steps=unused)
         return state, episodes
@@ -272,12 +275,13 @@ def seed_axes(state: AgentState) -> AgentState:
     return axes._replace(tick=None, learner=axes.learner._replace(updates=None))
 
 
-def empty_tally() -> Tally:
+def empty_tally(num_actions: int) -> Tally:
     """Nothing counted yet; every number its own buffer, because the state is donated."""
     counts = [jnp.zeros((), jnp.int32) for _ in range(4)]
     metrics = Metrics(*[jnp.zeros(()) for _ in Metrics._fields])
     bad = jnp.full((), -1, jnp.int32), jnp.full((), -1, jnp.int32)
-    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics, *bad)
+    rewards = jnp.zeros(num_actions)
+    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics, rewards, *bad)
 
 
 def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:

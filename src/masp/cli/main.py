@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("masp.cli.reproduce", "run an experiment of the paper, at a scale of your choice"),
     "table": ("masp.cli.table", "print an experiment's results beside the paper's figures"),
     "report": ("masp.cli.report", "one HTML page about runs: curves, similarity, macros, what the penalty does"),
+    "watch": ("masp.cli.watch", "the same page live, while runs train"),
     "results": ("masp.cli.results", "list what the results store holds"),
     "plot": ("masp.cli.plot", "draw metrics of runs as curves, seeds as bands"),
     "similarity": ("masp.cli.similarity", "look at a learned similarity, or export it for another task"),

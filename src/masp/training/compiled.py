@@ -151,7 +151,7 @@ class CompiledLoop:
     def reset_tally(self, state: TrainState) -> TrainState:
         """Start counting anew, after a row of the metrics was written."""
         count = state.agent.keys.act.shape[0]
-        tally = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf] * count)), empty_tally())
+        tally = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf] * count)), empty_tally(len(self.agent.actions)))
         return state._replace(agent=state.agent._replace(tally=tally))
 
     def evaluate(self, state: TrainState, episodes: int, number: int) -> Played:

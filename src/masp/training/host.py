@@ -88,7 +88,7 @@ class HostLoop:
 
     def reset_tally(self, state: HostState) -> HostState:
         """Start counting anew, after a row of the metrics was written."""
-        return state._replace(agent=state.agent._replace(tally=empty_tally()))
+        return state._replace(agent=state.agent._replace(tally=empty_tally(len(self.agent.actions))))
 
     def reports(self, state: HostState) -> list[Report]:
         """What to show, of the one seed."""

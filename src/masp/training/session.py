@@ -248,7 +248,8 @@ class Session:
         groups, similarity = true_groups(self._agent.info, actions), np.asarray(as_matrix(report.similarity))
         row = similarity_row(similarity, groups if penalised else None)
         decisions = report.usage - self._row_usage[i]
-        return row | effects_row(values, decisions, similarity, actions.num_primitives, groups, penalised)
+        row |= effects_row(values, decisions, similarity, actions.num_primitives, groups, penalised)
+        return row | {"rewards": [float(f"{reward:.6g}") for reward in report.tally.rewards]}
 
     def _keep_similarity(self, i: int, report: Report, frames: int) -> None:
         """The similarity of run `i` after a row, for its history; before the first row, the one it starts with."""

@@ -174,7 +174,7 @@ def _chart(kind: ChartKind, groups: Sequence[Group], name: str) -> dict[str, Any
         "reference": kind.reference,
         "lines": lines,
         "dashes": list(kind.dashes) if len(kind.metrics) > 1 else [],
-        "note": _flat_note(lines),
+        "note": flat_note(lines),
     }
 
 
@@ -185,7 +185,7 @@ def _singles(kind: ChartKind, group: Group, metric: str) -> list[dict[str, Any]]
     return [{"name": f"seed {run.config.seed}", **curve} for run, curve in curves if curve is not None]
 
 
-def _flat_note(lines: Sequence[dict[str, Any]]) -> str:
+def flat_note(lines: Sequence[dict[str, Any]]) -> str:
     """Lines that lie on the axis are easily taken for missing ones."""
     flat = [line["name"] for line in lines if line["y"] and not any(line["y"])]
     if not flat:
@@ -194,8 +194,12 @@ def _flat_note(lines: Sequence[dict[str, Any]]) -> str:
 
 
 def bands_note(groups: Sequence[Group]) -> str:
-    """What the bands are."""
-    sizes = [len(group.runs) for group in groups]
+    """What the bands of some groups are."""
+    return bands_text([len(group.runs) for group in groups])
+
+
+def bands_text(sizes: Sequence[int]) -> str:
+    """What the bands are, for groups of so many runs."""
     few, many = any(1 < size < ENOUGH_SEEDS for size in sizes), any(size >= ENOUGH_SEEDS for size in sizes)
     parts = []
     if many:

@@ -7,6 +7,7 @@ import gzip
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -89,21 +90,26 @@ def html(page: Mapping[str, Any], live: bool = False) -> str:
     Content and plotting script are compressed, which makes the file a third as large. Neither can end its script
     element, because base64 has no `<`; the page writes texts as text only.
     """
-    from plotly.offline import get_plotlyjs
-
     folder = files(__package__) / "assets"
     parts = {
         "{{style}}": (folder / "page.css").read_text(),
         "{{script}}": "".join((folder / name).read_text() for name in ("charts.js", "maps.js", "page.js")),
         "{{connect}}": "'self'" if live else "'none'",
         "{{live}}": "yes" if live else "no",
-        "{{plotly}}": _packed(get_plotlyjs()),
+        "{{plotly}}": _packed_plotly(),
         "{{content}}": _packed(json_text.dumps(page)),
     }
     text = (folder / "page.html").read_text()
     for mark, part in parts.items():
         text = text.replace(mark, part, 1)
     return text
+
+
+@cache
+def _packed_plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return _packed(get_plotlyjs())
 
 
 def _packed(text: str) -> str:

@@ -36,7 +36,7 @@ def summary_blocks(
                 "text": _finding(f"{task}:" if name_task else "", groups, measure).strip(),
             }
         )
-        blocks.append(_dots(task, groups, measure))
+        blocks.append({"kind": "dots", "dots": [_dots(task, groups, measure)]})
     return [*blocks, _table(task, groups, measure, captions)]
 
 
@@ -78,7 +78,6 @@ def _dots(task: str, groups: Sequence[Group], measure: str) -> dict[str, Any]:
         row = {"name": group.label, "colour": shades(group.colour), "value": float(np.mean(values))}
         rows.append(row | {"low": low, "high": high, "points": values})
     return {
-        "kind": "dots",
         "id": f"final-{hash_text(task)}",
         "title": f"Last {MEASURES[measure]}",
         "read": "Large dot: mean over seeds, with its 95 % interval; small dots: single seeds.",

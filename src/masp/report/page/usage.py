@@ -77,7 +77,7 @@ def _reward_share(run: ReportRun, macros: np.ndarray) -> float | None:
 
 
 def _has(run: ReportRun, name: str) -> bool:
-    return bool(run.rows) and name in run.rows[-1]
+    return len(run.per_action(name)[0]) == len(run.rows)
 
 
 def _share(part: np.ndarray, whole: np.ndarray) -> float:

@@ -46,7 +46,7 @@ function lineTraces(chart, hidden) {
 function lineLayout(chart) {
   const reference = { type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.reference, y1: chart.reference, line: { color: css("--muted"), width: 1, dash: "dot" } };
   return layout({
-    xaxis: { title: title(chart.x), rangemode: "tozero", exponentformat: "SI", nticks: narrow() ? 5 : 8 },
+    xaxis: { title: title(chart.x), rangemode: "tozero", exponentformat: "SI", nticks: narrow() ? 5 : 8, hoverformat: chart.x === "environment frames" ? ",.0f" : "" },
     yaxis: { title: title(chart.y), rangemode: chart.lines.some((line) => line.y.some((y) => y < 0)) ? "normal" : "tozero", nticks: 6, exponentformat: "SI" },
     shapes: chart.reference === null ? [] : [reference],
   });
@@ -119,8 +119,18 @@ function keyboard(plot, positions) {
   plot.addEventListener("blur", () => plot.classList.contains("js-plotly-plot") && Plotly.Fx.unhover(plot));
 }
 
-/** One row per group: seeds, their mean and its interval; the paper's figure beside it where there is one. */
+/** Charts of dots, side by side. */
 function dotsBlock(block) {
+  const parts = block.dots.map(dotsChart);
+  return {
+    element: el("div", { class: "grid" }, ...parts.map((part) => part.element)),
+    drawn: () => parts.forEach((part) => part.draw()),
+    update: (newer) => newer.dots.forEach((chart, i) => parts[i].update(chart)),
+  };
+}
+
+/** One row per group: seeds, their mean and its interval; the paper's figure beside it where there is one. */
+function dotsChart(block) {
   const plot = el("div", { class: "plot", id: block.id, role: "img" });
   const element = el("figure", {}, el("figcaption", {}, el("h4", {}, block.title), el("p", {}, block.read)), plot);
   const draw = () => {
@@ -141,7 +151,7 @@ function dotsBlock(block) {
   };
   update(block);
   redraws.add(draw);
-  return { element, drawn: draw, update };
+  return { element, draw, update };
 }
 
 function dotTraces(row, height) {

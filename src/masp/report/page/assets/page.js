@@ -23,7 +23,7 @@ function number(value) {
   return value.toLocaleString("en", Math.abs(value) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
 }
 
-const isNumber = (text) => typeof text === "string" && /^[–\-−]?[\d.,]*\d( ?%| MB|\*)?( \[.*\])?$/.test(text);
+const isNumber = (text) => typeof text === "string" && /^[–\-−]?[\d.,]*\d( ?%| MB)?( \[[^\]]*\])?( \*)?(\npaper: .*)?$/.test(text);
 
 function swatch(colour) {
   const dot = el("span", { class: "swatch", "aria-hidden": "true" });
@@ -40,7 +40,7 @@ function textBlock(block) {
 
 function tableBlock(block) {
   const body = el("tbody");
-  const numeric = block.columns.map((_, i) => block.rows.length > 0 && block.rows.every((row) => row[i] === "–" || row[i] === "" || isNumber(row[i])));
+  const numeric = block.columns.map((_, i) => block.rows.length > 0 && block.rows.every((row) => /^–?(\npaper: .*)?$/.test(row[i]) || isNumber(row[i])));
   const head = block.columns.map((name, i) => el("th", { scope: "col", class: numeric[i] ? "number" : null }, name));
   const table = el("table", {}, el("caption", {}, block.caption), el("thead", {}, el("tr", {}, ...head)), body);
   const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": block.caption }, table);
@@ -84,7 +84,7 @@ const makers = {
 /** What must stay the same for newer content to be put into the page that is there. */
 const shape = (page) => JSON.stringify(page.sections.map((section) => [section.id, section.blocks.map((block) => [
   block.kind, block.title, block.tone, (block.columns || []).length, (block.charts || []).map((chart) => [chart.id, chart.lines.map((line) => line.name)]),
-  (block.maps || block.usages || block.videos || []).map((part) => part.label), block.kind === "dots" ? block.rows.map((row) => row.name) : null,
+  (block.maps || block.usages || block.videos || []).map((part) => part.label), (block.dots || []).map((chart) => chart.rows.map((row) => row.name)),
 ])]));
 
 let shown = null; // {shape, updates}

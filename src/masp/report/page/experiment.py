@@ -1,0 +1,194 @@
+"""The page of an experiment's table: ours beside the paper's, curves, profiles and similarities, from the store."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import masp
+from masp.errors import UserError
+from masp.report.figures import colour_of
+from masp.report.page.charts import bands_text, flat_note
+from masp.report.page.colours import shades
+from masp.report.page.curves import band, rounded
+from masp.report.page.groups import SPARE_COLOURS
+from masp.report.page.maps import ALL_MAPS_BYTES, MOST_SNAPSHOTS, map_data
+from masp.report.page.summary import hash_text
+from masp.report.paper import paper_figure
+from masp.report.render import footnotes, heading, ours
+from masp.report.statistics import performance_profile, profile_band
+from masp.report.tables import Records, Table, TableCell, summary_lines
+from masp.similarity.bundle import load_bundle
+from masp.training.similarity_history import Snapshots, quantised, read_history
+
+MOST_MAPS = 24
+CURVE_POINTS = 120
+Block = dict[str, Any]
+Row = tuple[tuple[str, ...], dict[str, TableCell]]
+
+
+def experiment_page(table: Table, records: Records, store: Path) -> dict[str, Any]:
+    """The content of the page about a table."""
+    colours = _colours(table)
+    sections = [
+        ("summary", "What came out", _summary(table, colours)),
+        ("learning", "Learning", _curves(table, records, colours)),
+        ("profiles", "Over all tasks", _profiles(table, colours)),
+        ("similarity", "Which actions are alike", _maps(table, records, store)),
+        ("settings", "What was run", _made_by(table, records)),
+    ]
+    return {
+        "title": table.title,
+        "subtitle": f"Experiment {table.experiment}, scale {table.scale}",
+        "made": f"masp {masp.__version__}, {time.strftime('%d %B %Y, %H:%M UTC', time.gmtime())}",
+        "story": [],
+        "sections": [{"id": name, "title": title, "blocks": blocks} for name, title, blocks in sections if blocks],
+    }
+
+
+def _colours(table: Table) -> dict[str, str]:
+    own = {column: colour_of(column) for column in table.columns}
+    return {column: own[column] or SPARE_COLOURS[i % len(SPARE_COLOURS)] for i, column in enumerate(table.columns)}
+
+
+def _summary(table: Table, colours: Mapping[str, str]) -> list[Block]:
+    findings = [_text(f"{line}.", "note" if i else "finding") for i, line in enumerate(summary_lines(table))]
+    rows = [[*row, *(_cell_text(cells.get(column), table) for column in table.columns)] for row, cells in table.rows]
+    grid = {"kind": "table", "caption": heading(table), "columns": [*table.row_names, *table.columns], "rows": rows}
+    skipped = set(summary_lines(table))
+    notes = [_text(line, "note") for line in footnotes(table) if line not in skipped]
+    dots = [chart for number, row in enumerate(table.rows) if (chart := _dots(table, row, number, colours))["rows"]]
+    return [*findings, grid, *notes, *([{"kind": "dots", "dots": dots}] if dots else [])]
+
+
+def _text(text: str, tone: str) -> Block:
+    return {"kind": "text", "tone": tone, "text": text}
+
+
+def _cell_text(cell: TableCell | None, table: Table) -> str:
+    if cell is None:
+        return ""
+    return ours(cell, table.measure) + (f"\npaper: {cell.paper}" if cell.paper else "")
+
+
+def _dots(table: Table, row: Row, number: int, colours: Mapping[str, str]) -> dict[str, Any]:
+    names, cells = row
+    rows = []
+    for column, cell in cells.items():
+        paper = paper_figure(table.paper_table, names, column) if cell.paper else None
+        if cell.mean is None and paper is None:
+            continue
+        low, high = cell.interval or (None, None)
+        entry = {"name": column, "colour": shades(colours[column]), "value": cell.mean, "low": low, "high": high}
+        rows.append({**entry, "points": list(cell.values), "paper": None if paper is None else paper.mean})
+    return {
+        "id": f"row-{number}",
+        "title": ", ".join(names),
+        "read": "Dots: mean of our seeds with its 95 % interval, and single seeds. Diamonds: the paper's figures.",
+        "x": f"evaluation {table.measure}",
+        "rows": rows,
+    }
+
+
+def _curves(table: Table, records: Records, colours: Mapping[str, str]) -> list[Block]:
+    """Learning curves of every row."""
+    charts, sizes = [], []
+    for names, cells in table.rows:
+        lines = []
+        for column, cell in cells.items():
+            curves = [_curve(records[cell.trial, seed], table.measure) for seed in cell.seeds]
+            if found := band(curves, CURVE_POINTS):
+                sizes.append(len(curves))
+                look = {"group": column, "colour": shades(colours[column]), "dash": False, "runs": []}
+                lines.append({"name": column, **look, **found})
+        if any(len(line["x"]) > 1 for line in lines):
+            read = f"Evaluation {table.measure} while training. Higher is better; further left is faster."
+            name = f"curve-{hash_text(repr(names))}"
+            charts.append(_chart(name, ", ".join(names), read, ("environment frames", table.measure), lines))
+    return [{"kind": "charts", "title": "", "note": bands_text(sizes), "charts": charts}] if charts else []
+
+
+def _curve(record: Mapping[str, Any], measure: str) -> tuple[np.ndarray, np.ndarray]:
+    points = zip(record["curve_frames"], record[f"curve_{measure}"], strict=True)
+    known = [(frames, value) for frames, value in points if value is not None]
+    frames, values = zip(*known, strict=True) if known else ((), ())
+    return np.array(frames, float), np.array(values, float)
+
+
+def _profiles(table: Table, colours: Mapping[str, str]) -> list[Block]:
+    """Performance profiles, where the scores of tasks are comparable."""
+    complete = [c for c in table.columns if all(c in cells and cells[c].values for _, cells in table.rows)]
+    if table.measure != "success" or len(table.rows) < 2 or not complete:
+        return []
+    thresholds, lines = np.linspace(0, 1, 101), []
+    for column in complete:
+        scores = [cells[column].values for _, cells in table.rows]
+        low, high = profile_band(scores, thresholds)
+        edges = {"low": rounded(low), "high": rounded(high), "n": sum(map(len, scores))}
+        look = {"group": column, "colour": shades(colours[column]), "dash": False, "runs": []}
+        share = {"x": rounded(thresholds), "y": rounded(performance_profile(scores, thresholds))}
+        lines.append({"name": column, **look, **share, **edges})
+    read = "Share of runs, tasks weighted equally, whose success exceeds the value below: higher is better."
+    chart = _chart("profile", "Performance profile", read, ("success above", "share of runs"), lines)
+    note = "Bands are point-wise 95 % bootstrap intervals over seeds within tasks."
+    return [{"kind": "charts", "title": "", "note": note, "charts": [chart]}]
+
+
+def _chart(name: str, title: str, read: str, axes: tuple[str, str], lines: list[dict[str, Any]]) -> dict[str, Any]:
+    head = {"id": name, "title": title, "read": read, "x": axes[0], "y": axes[1]}
+    return {**head, "lines": lines, "reference": None, "dashes": [], "note": flat_note(lines)}
+
+
+def _maps(table: Table, records: Records, store: Path) -> list[Block]:
+    """The similarity of the first seed of every `masp` cell, over time where its run is still there."""
+    cells = [(row, cell) for row, columns in table.rows if (cell := columns.get("masp")) is not None and cell.seeds]
+    maps: list[dict[str, Any]] = []
+    left, wanted = ALL_MAPS_BYTES, 0
+    for row, cell in cells:
+        run = store / str(records[cell.trial, cell.seeds[0]]["run"])
+        bundle_file = store / "bundles" / f"{cell.trial}-{cell.seeds[0]}.safetensors"
+        bundle_file = bundle_file if bundle_file.exists() else run / "similarity.safetensors"
+        if not bundle_file.exists():
+            continue
+        wanted += 1
+        bundle = load_bundle(bundle_file)
+        history = _history(run, len(bundle.actions)) or quantised(cell.frames, bundle.similarity)
+        pairs = history.pairs.shape[1]
+        if len(maps) < MOST_MAPS and pairs <= left:
+            most = min(MOST_SNAPSHOTS, max(left // (len(cells) * max(pairs, 1)), 1))
+            maps.append(map_data(f"{', '.join(row)}, seed {cell.seeds[0]}", bundle.actions, history, most))
+            left -= pairs * len(maps[-1]["frames"])
+    note = "" if len(maps) == wanted else f"{len(maps)} of {wanted} runs, so that the page stays small."
+    return [{"kind": "maps", "maps": maps, "note": note}] if maps else []
+
+
+def _history(run: Path, num_actions: int) -> Snapshots | None:
+    try:
+        return read_history(run / "similarity-history.safetensors", num_actions)
+    except UserError:  # the last state is in the bundle
+        return None
+
+
+def _made_by(table: Table, records: Records) -> list[Block]:
+    """Which sources, kernels and machines the figures come from."""
+    cells = [cell for _, columns in table.rows for cell in columns.values()]
+    used = [records[cell.trial, seed] for cell in cells for seed in cell.seeds]
+    if not used:
+        return []
+    makers = Counter(
+        (record["commit"], str(record.get("version", "–")), str(record.get("kernels") or "–"), _cpu(record))
+        for record in used
+    )
+    columns = ["commit", "masp", "kernels", "processor", "runs"]
+    rows = [[*maker, f"{count:,}"] for maker, count in makers.most_common()]
+    return [{"kind": "table", "caption": "Made by", "columns": columns, "rows": rows}]
+
+
+def _cpu(record: Mapping[str, Any]) -> str:
+    machine = record.get("machine")
+    return str(machine.get("cpu") or "–") if isinstance(machine, dict) else "–"
