@@ -96,7 +96,6 @@ class LiveServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: LiveServer
-    protocol_version = "HTTP/1.1"
     timeout = 60
 
     def do_GET(self) -> None:
