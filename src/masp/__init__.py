@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from masp.macros.mining import mine_macros as mine_macros
     from masp.macros.vector import MacroVectorEnv as MacroVectorEnv
     from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
+    from masp.report.videos import Videos as Videos
     from masp.similarity.bundle import Bundle as Bundle
     from masp.similarity.bundle import load_bundle as load_bundle
     from masp.similarity.bundle import save_bundle as save_bundle
     from masp.similarity.matrix import similarity_penalty as similarity_penalty
     from masp.similarity.meta_similarity import MetaSimilarity as MetaSimilarity
+    from masp.training.api import make_config as make_config
+    from masp.training.api import sweep as sweep
     from masp.training.api import train as train
     from masp.training.callbacks import Callback as Callback
     from masp.training.early_stopping import EarlyStopping as EarlyStopping
@@ -45,7 +48,10 @@ _HOME = {
     "MetaSimilarity": "masp.similarity.meta_similarity",
     "similarity_penalty": "masp.similarity.matrix",
     "load_run": "masp.training.run",
+    "make_config": "masp.training.api",
+    "sweep": "masp.training.api",
     "train": "masp.training.api",
+    "Videos": "masp.report.videos",
     "Callback": "masp.training.callbacks",
     "EarlyStopping": "masp.training.early_stopping",
     "MLflow": "masp.training.tracking",
@@ -66,13 +72,16 @@ __all__ += [
     "TrainConfig",
     "TrainedAgent",
     "UserError",
+    "Videos",
     "WandB",
     "load_agent",
     "load_bundle",
     "load_run",
+    "make_config",
     "mine_macros",
     "save_bundle",
     "similarity_penalty",
+    "sweep",
     "train",
 ]
 

@@ -48,8 +48,8 @@ def test_toml_changes_the_preset(toml):
 
 
 def test_settings_by_keyword_come_after_the_file(toml):
-    assert make_config(None, toml, "auto", {"frames": 99}).frames == 99
-    assert make_config("planted-grid", toml, "auto", {}).env == "planted-grid"
+    assert make_config(config=toml, frames=99).frames == 99
+    assert make_config("planted-grid", config=toml).env == "planted-grid"
 
 
 def test_the_command_line_and_python_do_the_same(toml, tmp_path):

@@ -31,7 +31,11 @@ _MAX_BYTES = 1 << 25
 
 @dataclass(frozen=True)
 class Macro:
-    """A fixed sequence of primitive actions."""
+    """A fixed sequence of primitive actions.
+
+    >>> Macro((1, 1, 0), name="hop").actions
+    (1, 1, 0)
+    """
 
     actions: tuple[int, ...]
     """Primitive actions in the order they are played."""
@@ -47,6 +51,10 @@ class ActionSet:
 
     Action i < num_primitives is primitive i; action num_primitives + j plays `macros[j]`. Macros of length one
     (aliases of a primitive) and duplicate macros are allowed, because noise can produce both.
+
+    >>> actions = ActionSet(2, [(0, 0, 0), (0, 1)])
+    >>> len(actions), actions.sequence(3)
+    (4, (0, 1))
     """
 
     num_primitives: int

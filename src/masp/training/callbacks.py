@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from masp.config import TrainConfig
+from masp.environments.base import EnvInfo
 from masp.macros.actions import ActionSet
 
 
@@ -25,10 +26,19 @@ class RunView:
     actions: ActionSet
     policy: Callable[[], dict[str, Any]]
     """The current parameters and similarity, as the policy file holds them."""
+    info: EnvInfo
+    """The description of the environment."""
 
 
 class Callback:
-    """Does nothing; override what you need."""
+    """Does nothing; override what you need (examples/callbacks_and_early_stop.py).
+
+    >>> class StopWhenSolved(Callback):
+    ...     def on_evaluation(self, run, row):
+    ...         return row["eval_return"] > 0.95  # True stops training, with everything saved
+    >>> StopWhenSolved().on_evaluation(None, {"eval_return": 0.5})
+    False
+    """
 
     def on_start(self, run: RunView) -> None:
         """Before the first step, or before the first after resuming."""

@@ -14,7 +14,11 @@ from masp.training.callbacks import Callback, RunView
 
 @dataclass
 class EarlyStopping(Callback):
-    """Stops at an evaluation; everything is saved as at the end of training."""
+    """Stops at an evaluation; everything is saved as at the end of training.
+
+    >>> EarlyStopping(target=0.95, patience=5)
+    EarlyStopping(target=0.95, patience=5, metric='eval_return', min_improvement=0.0)
+    """
 
     target: float | None = None
     """Stop when the metric reaches this."""

@@ -30,9 +30,14 @@ EVALUATION = 0x6576616C
 """Folded into keys of evaluations."""
 
 
+def shortened_start(text: str, length: int) -> str:
+    """The end of `text` where it is longer than that."""
+    return text if len(text) <= length else f"...{text[3 - length :]}"
+
+
 @dataclass(frozen=True)
 class Run:
-    """Everything of a run that outlives it."""
+    """All of a run that outlives it; `masp.train` and `masp.load_run` return it (examples/own_environment.py)."""
 
     path: Path
     config: TrainConfig
@@ -48,7 +53,8 @@ class Run:
         frames = self.metrics[-1]["frames"] if self.metrics else 0
         scores = [row["eval_return"] for row in self.metrics if row.get("eval_return") is not None]
         score = f", evaluation return {scores[-1]:.4g}" if scores else ""
-        return f"Run({self.path}: {self.config.env} {self.config.variant}, {frames:,} frames{score})"
+        about = f"{shortened_start(self.config.env, 30)} {self.config.variant}, {frames:,} frames{score}"
+        return f"Run({shortened_start(str(self.path), 110 - len(about))}: {about})"
 
     @property
     def success_above(self) -> float | None:
@@ -99,7 +105,7 @@ class Run:
 
 
 def load_run(path: str | Path, env_options: Sequence[str] = (), torso: Any = None) -> Run:
-    """Open a run directory, or raise `UserError` that says what is missing.
+    """Open a run directory (examples/sweep_in_one_program.py), or raise `UserError` that says what is missing.
 
     The environment is made only when the run is evaluated, or to check `env_options`.
 

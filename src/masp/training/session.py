@@ -120,7 +120,7 @@ class Session:
         self._started = self._saved = time.perf_counter()
         self._started_frames = self._frames()
         self._views = [
-            RunView(run.path, config, actions, partial(self._policy, i))
+            RunView(run.path, config, actions, partial(self._policy, i), self._agent.info)
             for i, (run, config, actions) in enumerate(zip(self._runs, self._configs, self._actions, strict=True))
         ]
         self._each("on_start")

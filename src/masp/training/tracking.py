@@ -51,7 +51,10 @@ def label(run: RunView) -> str:
 
 
 class TensorBoard(Callback):
-    """Event files in `tensorboard/` of each run directory, or in `folder/PARENT/NAME` for the directory PARENT/NAME."""
+    """Event files in `tensorboard/` of each run directory, or in `folder/PARENT/NAME` for the directory PARENT/NAME.
+
+    All three trackers are in examples/tracking.py.
+    """
 
     def __init__(self, folder: str | Path | None = None):
         Package("tensorboardX", "tensorboard").require_installed("TensorBoard")
@@ -77,7 +80,7 @@ class WandB(Callback):
     """One Weights & Biases run per run; a run that is resumed is a new one there, with the same name.
 
     `mode` is wandb's own: `online`, `offline` (files in `wandb/` of the run directory, for `wandb sync`) or `disabled`;
-    None: what the environment variable WANDB_MODE says.
+    None: what the environment variable WANDB_MODE says. An example is examples/tracking.py.
     """
 
     def __init__(self, project: str = "masp", mode: Any = None, **options: Any):
@@ -104,7 +107,7 @@ class WandB(Callback):
 
 
 class MLflow(Callback):
-    """One MLflow run per run; a run that is resumed is a new one there, with the same name."""
+    """One MLflow run per run; a run that is resumed is a new one there, with the same name (examples/tracking.py)."""
 
     def __init__(self, experiment: str = "masp", uri: str | None = None):
         """`uri` of the tracking server or store; None: what MLFLOW_TRACKING_URI says, else `mlruns` in this folder."""

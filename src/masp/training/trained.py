@@ -32,7 +32,8 @@ class TrainedAgent:
     """Plays one environment, or N side by side, each at its own position in its own macro.
 
     `act` takes the newest observation and returns the primitive action to play; a macro is played to its end before the
-    next decision. Call `reset` when an episode ends. Decisions are greedy, but for the run's `eval_epsilon`.
+    next decision. Call `reset` when an episode ends. Decisions are greedy, but for the run's `eval_epsilon`. An example
+    is examples/acting_in_a_loop.py.
     """
 
     def __init__(self, agent: Agent, params: Any, similarity: np.ndarray, epsilon: float | None, seed: int):
@@ -119,7 +120,7 @@ class TrainedAgent:
 def load_agent(
     path: str | Path, which: Which = "last", epsilon: float | None = None, seed: int = 0, torso: Any = None
 ) -> TrainedAgent:
-    """Open the policy of a run directory, of a policy file or of a checkpoint, to act with it.
+    """Open the policy of a run directory, of a policy file or of a checkpoint, to act (examples/acting_in_a_loop.py).
 
     Args:
       path: a run directory, or a policy or checkpoint file.
