@@ -172,3 +172,14 @@ def test_a_run_that_fails_is_closed_as_failed(tiny, tmp_path, monkeypatch):
 def test_importing_the_trackers_imports_none_of_their_packages():
     code = "import sys, masp; masp.WandB, masp.MLflow; print({'wandb', 'mlflow'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_sweeps_track_every_run(tmp_path):
+    numbers = {"--frames": 120, "--min-replay-steps": 40, "--num-envs": 2, "--eval-episodes": 2, "--seeds": 1}
+    arguments = [str(part) for pair in numbers.items() for part in pair]
+    vary = ["--variant", "macros", "--vary", "hidden=8,9"]  # two programs: the tracker is closed between them
+    command = ["sweep", "own_parts:make_corridor", *vary, *arguments, "--track", "tensorboard"]
+    assert main([*command, "--out", str(tmp_path / "sweep")]) == 0
+    for hidden in (8, 9):
+        run = tmp_path / "sweep" / f"hidden={hidden}" / "seed-0"
+        assert_same(tensorboard_events(run / "tensorboard"), expected(run))

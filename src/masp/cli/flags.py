@@ -33,6 +33,17 @@ def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> 
             _add_flag(groups[section], name, kinds[name], field_docs(SECTIONS[section])[name])
 
 
+def add_track_flag(parser: argparse.ArgumentParser) -> None:
+    """The flag for trackers (`masp.training.tracking.TRACKERS`, which is not imported for its names)."""
+    parser.add_argument(
+        "--track",
+        action="append",
+        default=[],
+        choices=("tensorboard", "wandb", "mlflow"),
+        help="also log the metrics of every run with this tracker; can be given several times",
+    )
+
+
 def _add_flag(group: Any, name: str, kind: Any, text: str) -> None:
     flag = "--" + name.replace("_", "-")
     options: dict[str, Any] = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}

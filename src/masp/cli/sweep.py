@@ -16,7 +16,7 @@ from typing import Any
 
 from masp import json_text
 from masp.cli.console import WIDE_HELP, print_table
-from masp.cli.flags import add_config_flags, from_text, with_flags
+from masp.cli.flags import add_config_flags, add_track_flag, from_text, with_flags
 from masp.cli.progress import TrainProgress
 from masp.config import field_types, unknown_setting
 from masp.errors import UserError
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=int, default=3, metavar="N", help="seeds per combination, 0 to N-1 (default: 3)"
     )
     parser.add_argument("--out", default="", metavar="DIR", help="where to write (default: sweeps/ENV)")
+    add_track_flag(parser)
     parser.add_argument("--wide", action="store_true", help=WIDE_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_config_flags(parser, skip=("env", "seed", "out"))
@@ -46,10 +47,12 @@ def run(args: argparse.Namespace) -> int:
     config = with_flags(from_preset(args.preset, args.env), _without_out(args))
     from masp.ops import tune_this_process
     from masp.training.sweep import sweep
+    from masp.training.tracking import TRACKERS
 
+    trackers = [TRACKERS[name]() for name in args.track]
     tune_this_process()
     with TrainProgress(f"{args.env} sweep") as progress:
-        points = sweep(config, vary, range(args.seeds), out, [progress])
+        points = sweep(config, vary, range(args.seeds), out, [progress, *trackers])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]
     if args.json:
         print(json_text.dumps({"env": args.env, "seeds": args.seeds, "points": rows, "out": out}))

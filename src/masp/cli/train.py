@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 from masp import json_text
 from masp.cli.console import WIDE_HELP, print_table
-from masp.cli.flags import UNKNOWN_VALUES, add_config_flags, shown
+from masp.cli.flags import UNKNOWN_VALUES, add_config_flags, add_track_flag, shown
 from masp.cli.progress import TrainProgress
 from masp.cli.settings import Settings, settings_of
 from masp.config import replace
@@ -41,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--paper", action="store_true", help="switch off what the presets add to the paper's algorithm")
     parser.add_argument("--bundle", metavar="FILE", help="macros and similarity of another run, to start from")
     parser.add_argument("--frozen", action="store_true", help="keep the similarity as it starts (meta-learning rate 0)")
-    parser.add_argument(
-        "--track",
-        action="append",
-        default=[],
-        choices=("tensorboard", "wandb", "mlflow"),
-        help="also log the metrics with this tracker; can be given several times",
-    )
+    add_track_flag(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="print all settings, where each comes from and the estimated time; stop"
     )

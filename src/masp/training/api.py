@@ -68,7 +68,7 @@ def sweep(
     Args:
       vary: values of settings by name.
       seeds: the seeds, or how many.
-      out: the runs are in `out/NAME=VALUE,.../seed-N`; empty: sweeps/ENV.
+      out: the runs are in `out/NAME=VALUE,.../seed-N`; empty: sweeps/ENV-VARIANT-SEED.
 
     Returns:
       One `Point` per combination, with its `settings` and the `results` of its seeds.
@@ -76,7 +76,7 @@ def sweep(
     config = make_config(env, preset=preset, **settings)
     numbers = range(seeds) if isinstance(seeds, int) else seeds
     vary = {name: [_plain(name, value) for value in values] for name, values in vary.items()}
-    return sweep_config(config, vary, numbers, out or f"sweeps/{config.env}", callbacks)
+    return sweep_config(config, vary, numbers, out or default_out(config).replace("runs", "sweeps", 1), callbacks)
 
 
 def make_config(
