@@ -52,17 +52,10 @@ def test_the_readme_trains_an_agent_that_acts(tmp_path):
 
 @pytest.mark.parametrize("name", OUTPUT)
 def test_examples_run(name, tmp_path):
-<<<<<<< HEAD
-    quick = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), *ARGUMENTS.get(name, [])]
-    process = subprocess.run(command, cwd=tmp_path, env=quick, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-=======
     for package in NEEDS.get(name, ()):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"needs the package {package}: make extras")
-    output = run_python([str(EXAMPLES / f"{name}.py")], tmp_path)
->>>>>>> 23caefd (Add masp.sweep, make_config and Videos; an example per public name)
+    output = run_python([str(EXAMPLES / f"{name}.py"), *ARGUMENTS.get(name, [])], tmp_path)
     for text in OUTPUT[name]:
         assert text in output
     assert list(tmp_path.iterdir()) == []

@@ -44,7 +44,10 @@ class SimilarityState(NamedTuple):
 
 @dataclass(frozen=True)
 class MetaSimilarity:
-    """A similarity between the actions of an agent, learned by meta-gradient while the agent learns."""
+    """A similarity between the actions of an agent, learned by meta-gradient while the agent learns.
+
+    Whole agents with it are examples/dqn_cleanrl_jax.py and examples/dqn_purejaxrl.py.
+    """
 
     q_function: Callable[[Params, Any], Array]
     """`q_function(params, inputs)` gives action values [B, A]; `inputs` is what the methods below are given: the
