@@ -56,7 +56,8 @@ def main() -> None:
         observation = next_observation
     best = actions.names[int(q[0].argmax())]
     print(
-        f"{decisions:,} decisions in 1,000 steps of 16 environments; value of the first cell {q[0].max():.3f}, by {best}"
+        f"{decisions:,} decisions in 1,000 steps of 16 environments; value of the first cell {q[0].max():.3f}, "
+        f"by {best}"
     )
     print(f"true value: {0.95 ** (CELLS - 2):.3f}")
 
