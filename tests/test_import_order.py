@@ -19,6 +19,7 @@ ORDER = [
     "presets",
     "similarity",
     "torch",
+    "sb3",
     "agent",
     "training",
     "sharing",

@@ -61,7 +61,7 @@ _HOME = {
     "TrainedAgent": "masp.training.trained",
     "load_agent": "masp.training.trained",
 }
-_MODULES = ("torch",)
+_MODULES = ("sb3", "torch")
 """Modules with names of their own, which import libraries that masp does not need."""
 
 __all__ = ["ActionSet", "Bundle", "Callback", "EarlyStopping", "MLflow", "Macro", "MacroActionEnv", "MacroVectorEnv"]
