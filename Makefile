@@ -5,8 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requirements.lock
 SANITIZED := build/sanitized
+INTEROP := .venv-interop
 
-.PHONY: install extras demo test check bench sanitize lock clean
+.PHONY: install extras demo test check interop bench sanitize lock clean
 
 install: $(VENV)/.installed
 
@@ -28,7 +29,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock kernels/pyproject.toml kern
 extras: $(VENV)/.installed-extras
 
 $(VENV)/.installed-extras: $(VENV)/.installed
-	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster]"
+	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster,tune]"
 	touch $@
 
 demo: install
@@ -41,6 +42,17 @@ test: extras
 	$(BIN)/python -m pytest -n 2
 
 check: test
+
+# Other people's agents: PyTorch, Stable-Baselines3, Optuna and the examples with them, in an environment of their own.
+interop: $(INTEROP)/.installed
+	$(INTEROP)/bin/python -m pytest tests/interop tests/tuning tests/macros/test_vector.py
+
+$(INTEROP)/.installed: pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock torch==2.13.0
+	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check -c requirements.lock \
+		-e ".[dev,torch,sb3,tune,hub]"
+	touch $@
 
 bench: install
 	$(BIN)/masp bench overhead
@@ -58,4 +70,4 @@ lock: extras
 	$(BIN)/python -m pip freeze --exclude-editable | grep -v '^masp-kernels' | LC_ALL=C sort -f > requirements.lock
 
 clean:
-	rm -rf $(VENV) build dist kernels/build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(INTEROP) build dist kernels/build .pytest_cache .mypy_cache .ruff_cache
