@@ -49,6 +49,11 @@ class MaspDQN(DQN):
     """
 
     policy_aliases: ClassVar[dict[str, Any]] = DQN.policy_aliases
+    meta: _Similarity
+    n_steps: int
+    replay_buffer_class: Any
+    replay_buffer_kwargs: dict[str, Any]
+    _remembered: bool
 
     def __init__(
         self,
@@ -96,7 +101,7 @@ class MaspDQN(DQN):
         self._update_learning_rate(self.policy.optimizer)
         losses, penalties = [], []
         for _ in range(gradient_steps):
-            batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)  # type: ignore[union-attr]
+            batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)
             if self._remembered:  # lines 14-18
                 self.meta.learn(self._td_loss(batch)[0])
                 self._remembered = False

@@ -90,7 +90,7 @@ class MacroReplayBuffer(_Discounts, ReplayBuffer):
             windows.reward,
             windows.discount,
         )
-        return ReplayBufferSamples(*map(self.to_torch, arrays))  # type: ignore[arg-type]
+        return ReplayBufferSamples(*map(self.to_torch, arrays))
 
 
 class MacroDictReplayBuffer(_Discounts, DictReplayBuffer):
