@@ -89,6 +89,7 @@ def test_logger_callbacks_and_evaluation_are_those_of_stable_baselines(tmp_path)
     model = MaspDQN("MlpPolicy", env, **QUICK)
     model.set_logger(configure(str(tmp_path), ["csv"]))
     model.learn(300, callback=CheckpointCallback(100, str(tmp_path)), log_interval=1)
+    model.logger.close()
     header = (tmp_path / "progress.csv").read_text().splitlines()[0].split(",")
     assert {"train/penalty", "train/similarity", "train/loss", "rollout/ep_rew_mean"} <= set(header)
     assert MaspDQN.load(tmp_path / "rl_model_200_steps", env=env).num_timesteps == 200
