@@ -35,6 +35,8 @@ from masp.training import array_file, session
 from masp.training.callbacks import Callback
 from masp.training.train import train
 
+CHUNK_TICKS = 24
+"""Ticks between checkpoints."""
 CLOCKS = ("seconds", "frames_per_second")
 SETTINGS = {
     "num_envs": 3, "log_every_frames": 600, "eval_every_frames": 1200, "eval_episodes": 4, "hidden": 8, "num_atoms": 1,
@@ -70,7 +72,9 @@ def start(settings: dict[str, Any], out: Path) -> int:
         return pid
     code = 1
     try:
-        session.CHECKPOINT_SECONDS, session.CHUNK_SECONDS = 0.0, 0.03
+        session.CHECKPOINT_SECONDS = 0.0
+        # Chunks of the same size however busy the machine is, or most of the time would go into checkpoints.
+        session.Session._chunk_ticks = property(lambda self: CHUNK_TICKS, lambda self, value: None)  # type: ignore
         train(
             from_flat({**settings, "out": str(out)}), resume=out.exists(), callbacks=[Messages(out.with_suffix(".log"))]
         )

@@ -229,5 +229,5 @@ def _row(line: bytes, where: str) -> dict[str, Any]:
     for name, value in row.items():
         parts = value if isinstance(value, list) else [value]
         if not all(part is None or isinstance(part, bool) or json_text.is_number(part) for part in parts):
-            raise UserError(f"{where}: {name!r} is not a number, null or a list of numbers")
+            raise UserError(f"{where}: {json_text.shortened(name)} is not a number, null or a list of numbers")
     return row
