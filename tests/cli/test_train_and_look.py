@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import masp
 from masp.cli import demo
 from masp.cli.demo import conclusion
 from masp.cli.main import COMMANDS, main
@@ -209,3 +210,13 @@ def test_help_does_not_wait_for_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
     assert done.returncode == 0 and "similarity" in done.stdout
+
+
+def test_a_run_is_shared_with_its_card(run_dir, tmp_path, capsys):
+    assert main(["push", str(run_dir), str(tmp_path / "shared")]) == 0
+    assert main(["pull", str(tmp_path / "shared"), "--out", str(tmp_path / "b.safetensors")]) == 0
+    assert "trained on planted-grid" in capsys.readouterr().out
+    bundle, summary = load_bundle(tmp_path / "b.safetensors"), json.loads((run_dir / "summary.json").read_text())
+    assert (bundle.card.env, bundle.card.seed, bundle.card.frames) == ("planted-grid", 2, summary["frames"])
+    assert bundle.card.versions["masp"] == masp.__version__
+    assert bundle.card.figures["updates"] == summary["updates"]
