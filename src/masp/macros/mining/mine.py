@@ -63,9 +63,14 @@ def mine_macros(
     Args:
       sources: a path or several (files, folders, `minari:ID`), or play in memory: one sequence of integer actions,
         or one per episode.
-      k, min_length, max_length, stride: see `MiningSettings`.
+      k: number of macros.
+      min_length: shortest macro, in actions.
+      max_length: longest macro.
+      stride: frames per decision of the recording, of which the last action counts.
       literal: use the paper's heuristic, the k most frequent subsequences without filters.
-      num_primitives, primitive_names, env_id: of the environment; default: taken from the recordings.
+      num_primitives: number of primitive actions of the environment; default: taken from the recordings.
+      primitive_names: their names; default: taken from the recordings.
+      env_id: id of the environment; default: taken from the recordings.
       noop: the action that does nothing; default: the one named NOOP.
       options: any other field of `MiningSettings`.
     """

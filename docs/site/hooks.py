@@ -1,0 +1,68 @@
+"""Pages of the site that are made from the code: commands, settings and Python names."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+import masp
+from masp.cli.flags import SECTIONS, field_docs
+from masp.cli.main import COMMANDS, Parser
+from masp.config import TrainConfig, to_flat
+from masp.presets import PRESETS
+
+SUMMARIES = {"": "The run", "agent": "The agent", "similarity": "The similarity"}
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages, and the entries of the log, which the navigation does not list."""
+    pages = {"commands": commands(), "settings": settings(), "python": python_names()}
+    for name, text in pages.items():
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def commands() -> str:
+    """Every command with its own help text."""
+    os.environ["COLUMNS"] = "100"
+    parts = ["# Commands\n\nEvery command explains itself with `--help`; this page is those texts.\n"]
+    for name, (module_name, summary) in COMMANDS.items():
+        module = importlib.import_module(module_name)
+        parser = Parser(prog=f"masp {name}", description=module.__doc__ or summary)
+        module.add_arguments(parser)
+        parts.append(f"## masp {name}\n\n{summary[0].upper()}{summary[1:]}.\n\n```text\n{parser.format_help()}```\n")
+    return "\n".join(parts)
+
+
+def settings() -> str:
+    """Every field of the configuration with its default and the presets that change it."""
+    parts = [
+        "# Settings\n\nA setting is a flag of `masp train` (`learning_rate` is `--learning-rate`), a keyword of "
+        "`masp.train` and a name in `config.json`. The default holds where neither the preset nor you say "
+        "otherwise.\n"
+    ]
+    defaults = to_flat(TrainConfig(env="ENV"))
+    for section, kind in SECTIONS.items():
+        parts.append(f"## {SUMMARIES[section]}\n\n| setting | default | in presets | meaning |\n|---|---|---|---|")
+        for name, text in field_docs(kind).items():
+            if name in defaults and name != "env":
+                changed = ", ".join(f"{p}: {_value(v[name])}" for p, v in PRESETS.items() if name in v)
+                meaning = " ".join(text.split()).replace("|", "\\|")
+                parts.append(f"| `{name}` | {_value(defaults[name])} | {changed} | {meaning} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def python_names() -> str:
+    """Every public name with its signature and docstring."""
+    names = "\n\n".join(f"::: masp.{name}" for name in masp.__all__)
+    return f"# Python names\n\nEverything that `import masp` offers.\n\n{names}\n"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        value = " ".join(map(str, value))
+    return f"`{value}`" if value not in ("", None) else ""
