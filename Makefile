@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c requi
 SANITIZED := build/sanitized
 INTEROP := .venv-interop
 
-.PHONY: install extras demo test check interop bench sanitize lock clean
+.PHONY: install extras demo test check interop bench docs sanitize lock clean
 
 install: $(VENV)/.installed
 
@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock kernels/pyproject.toml kern
 extras: $(VENV)/.installed-extras
 
 $(VENV)/.installed-extras: $(VENV)/.installed
-	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster,tune]"
+	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster,tune,docs]"
 	touch $@
 
 demo: install
@@ -56,6 +56,10 @@ $(INTEROP)/.installed: pyproject.toml requirements.lock
 
 bench: install
 	$(BIN)/masp bench overhead
+
+# The documentation site, in build/docs; warnings are errors.
+docs: extras
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --strict
 
 # The kernel tests under AddressSanitizer and UndefinedBehaviorSanitizer; Python's own leaks are not reported.
 sanitize: install
