@@ -46,8 +46,8 @@ def test_python_runs(tmp_path, monkeypatch):
     """The Python blocks, one after the other, in one namespace."""
     monkeypatch.chdir(tmp_path)
     code = "\n".join(blocks("python"))
-    assert "frames=20_000" in code
+    assert "frames=50_000" in code
     namespace = {}
-    exec(compile(code.replace("frames=20_000", "frames=4_000"), "README.md", "exec"), namespace)
-    assert namespace["info"]["steps"] == 3
-    assert namespace["info"]["discount"] == pytest.approx(0.99**3)
+    exec(compile(code.replace("frames=50_000", "frames=4_000"), "README.md", "exec"), namespace)
+    assert namespace["info"]["steps"] == 2
+    assert namespace["info"]["discount"] == pytest.approx(0.99**2)
