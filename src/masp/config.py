@@ -161,8 +161,9 @@ class TrainConfig:
     A `TrainConfig` is complete: a field that is not given has the default of this class, and no preset is applied.
     `masp.make_config(env, **settings)` starts from the preset that fits the environment, as `masp.train(env)` does.
 
-    >>> TrainConfig(env="CartPole-v1", agent=AgentConfig(gamma=0.9)).agent.batch_size
-    32
+    Examples:
+      >>> TrainConfig(env="CartPole-v1", agent=AgentConfig(gamma=0.9)).agent.batch_size
+      32
     """
 
     env: str

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 class UserError(ValueError):
     """A mistake in what the user gave us; the message says what is wrong, where, and what to do.
 
-    >>> import masp
-    >>> try:
-    ...     masp.make_config("planted-grid", learning_rat=0.1)
-    ... except masp.UserError as error:
-    ...     print(error)
-    there is no setting 'learning_rat'; did you mean learning_rate?
+    Examples:
+      >>> import masp
+      >>> try:
+      ...     masp.make_config("planted-grid", learning_rat=0.1)
+      ... except masp.UserError as error:
+      ...     print(error)
+      there is no setting 'learning_rat'; did you mean learning_rate?
     """
 
     exit_code = 2

@@ -33,8 +33,9 @@ _MAX_BYTES = 1 << 25
 class Macro:
     """A fixed sequence of primitive actions.
 
-    >>> Macro((1, 1, 0), name="hop").actions
-    (1, 1, 0)
+    Examples:
+      >>> Macro((1, 1, 0), name="hop").actions
+      (1, 1, 0)
     """
 
     actions: tuple[int, ...]
@@ -52,9 +53,10 @@ class ActionSet:
     Action i < num_primitives is primitive i; action num_primitives + j plays `macros[j]`. Macros of length one
     (aliases of a primitive) and duplicate macros are allowed, because noise can produce both.
 
-    >>> actions = ActionSet(2, [(0, 0, 0), (0, 1)])
-    >>> len(actions), actions.sequence(3)
-    (4, (0, 1))
+    Examples:
+      >>> actions = ActionSet(2, [(0, 0, 0), (0, 1)])
+      >>> len(actions), actions.sequence(3)
+      (4, (0, 1))
     """
 
     num_primitives: int

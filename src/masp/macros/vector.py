@@ -38,13 +38,14 @@ class MacroVectorEnv(gymnasium.vector.VectorWrapper):
     gives a transition. With same-step autoreset, the next observation of an episode's last decision is in
     `infos["final_obs"]`, as always. Environments that are not reset automatically are refused.
 
-    >>> import gymnasium, masp
-    >>> envs = MacroVectorEnv(gymnasium.make_vec("CartPole-v1", 2), masp.ActionSet(2, [(1, 1)]), gamma=0.9)
-    >>> observations, infos = envs.reset(seed=0)
-    >>> for _ in range(2):
-    ...     observations, rewards, terminated, truncated, infos = envs.step([0, 2])  # a primitive, and the macro
-    >>> rewards.round(2).tolist(), infos["steps"].tolist()
-    ([1.0, 1.9], [1, 2])
+    Examples:
+      >>> import gymnasium, masp
+      >>> envs = MacroVectorEnv(gymnasium.make_vec("CartPole-v1", 2), masp.ActionSet(2, [(1, 1)]), gamma=0.9)
+      >>> observations, infos = envs.reset(seed=0)
+      >>> for _ in range(2):
+      ...     observations, rewards, terminated, truncated, infos = envs.step([0, 2])  # a primitive, and the macro
+      >>> rewards.round(2).tolist(), infos["steps"].tolist()
+      ([1.0, 1.9], [1, 2])
     """
 
     def __init__(self, env: VectorEnv, actions: ActionSet, gamma: float = 0.99):

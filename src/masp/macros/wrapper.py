@@ -43,12 +43,13 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
     `MacroActionEnv(RecordEpisodeStatistics(env), actions)` report primitive steps and the environment's own return;
     outside, they report decisions and rewards that are already discounted.
 
-    >>> import gymnasium, masp
-    >>> env = MacroActionEnv(gymnasium.make("CartPole-v1"), masp.ActionSet(2, [(1, 1, 1)]), gamma=0.9)
-    >>> observation, info = env.reset(seed=0)
-    >>> observation, reward, terminated, truncated, info = env.step(2)  # plays 1, 1, 1
-    >>> info["steps"], round(info["discount"], 3), round(float(reward), 2)  # 3, 0.9^3, 1 + 0.9 + 0.81
-    (3, 0.729, 2.71)
+    Examples:
+      >>> import gymnasium, masp
+      >>> env = MacroActionEnv(gymnasium.make("CartPole-v1"), masp.ActionSet(2, [(1, 1, 1)]), gamma=0.9)
+      >>> observation, info = env.reset(seed=0)
+      >>> observation, reward, terminated, truncated, info = env.step(2)  # plays 1, 1, 1
+      >>> info["steps"], round(info["discount"], 3), round(float(reward), 2)  # 3, 0.9^3, 1 + 0.9 + 0.81
+      (3, 0.729, 2.71)
     """
 
     def __init__(self, env: gymnasium.Env, actions: ActionSet, gamma: float = 0.99):

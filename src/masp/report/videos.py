@@ -18,8 +18,9 @@ class Videos(Callback):
     The episode is played in an environment of its own, with the same seed every time, so that videos can be compared
     and training is not disturbed. An example is examples/tracking.py.
 
-    >>> Videos(every=5, suffix=".webp")
-    Videos(every=5, suffix='.webp')
+    Examples:
+      >>> Videos(every=5, suffix=".webp")
+      Videos(every=5, suffix='.webp')
     """
 
     def __init__(self, every: int = 1, suffix: str = ".gif", seed: int = 0):

@@ -26,9 +26,10 @@ TOLERANCE = 1e-3
 class Bundle(NamedTuple):
     """What transfers: a macro set and its similarity.
 
-    >>> import masp, numpy as np
-    >>> masp.Bundle(masp.ActionSet(2, [(0, 1)]), np.eye(3)).similarity.shape
-    (3, 3)
+    Examples:
+      >>> import masp, numpy as np
+      >>> masp.Bundle(masp.ActionSet(2, [(0, 1)]), np.eye(3)).similarity.shape
+      (3, 3)
     """
 
     actions: ActionSet
@@ -39,10 +40,11 @@ class Bundle(NamedTuple):
 def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     """Write it; an existing file is replaced whole or not at all.
 
-    >>> import masp, numpy as np
-    >>> masp.save_bundle("moves.safetensors", masp.Bundle(masp.ActionSet(2, [(0, 1)]), np.eye(3)))
-    >>> masp.load_bundle("moves.safetensors").actions.sequence(2)
-    (0, 1)
+    Examples:
+      >>> import masp, numpy as np
+      >>> masp.save_bundle("moves.safetensors", masp.Bundle(masp.ActionSet(2, [(0, 1)]), np.eye(3)))
+      >>> masp.load_bundle("moves.safetensors").actions.sequence(2)
+      (0, 1)
     """
     if not Path(path).parent.is_dir():
         raise UserError(f"{path}: there is no such folder to write to")
@@ -63,10 +65,11 @@ def is_bundle(path: str | os.PathLike[str]) -> bool:
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Read it, or raise `UserError` that says what is wrong with it.
 
-    >>> import masp, numpy as np
-    >>> masp.save_bundle("two.safetensors", masp.Bundle(masp.ActionSet(2), np.eye(2)))
-    >>> masp.load_bundle("two.safetensors").similarity.tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    Examples:
+      >>> import masp, numpy as np
+      >>> masp.save_bundle("two.safetensors", masp.Bundle(masp.ActionSet(2), np.eye(2)))
+      >>> masp.load_bundle("two.safetensors").similarity.tolist()
+      [[1.0, 0.0], [0.0, 1.0]]
     """
     try:
         with safetensors.safe_open(path, "np") as file:

@@ -34,8 +34,9 @@ def smoothing(similarity: Array, form: Form = "mean") -> Array:
 def similarity_penalty(q: Array, similarity: Array, literal: bool = False) -> Array:
     """How far action values are from their similarity-smoothed copy, eq. (2), summed over actions.
 
-    >>> round(float(similarity_penalty([1.0, 3.0], [[1.0, 0.5], [0.5, 1.0]])), 4)  # (1 - 5/3)^2 + (3 - 7/3)^2
-    0.8889
+    Examples:
+      >>> round(float(similarity_penalty([1.0, 3.0], [[1.0, 0.5], [0.5, 1.0]])), 4)  # (1 - 5/3)^2 + (3 - 7/3)^2
+      0.8889
 
     Args:
       q: [A] action values of one state; receives gradient.

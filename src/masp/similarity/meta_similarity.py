@@ -112,7 +112,8 @@ class MetaSimilarity:
         """[A, A] derivative of the held-out TD loss after an update in the similarity that its penalty used.
 
         Args:
-          params, opt_state: before the update.
+          params: parameters before the update.
+          opt_state: state of the optimiser before the update.
           gradient: what the optimiser was given: gradient of TD loss plus penalty, before clipping.
           inputs: of the Q-function, as in the penalty of the update.
           held_out_gradient: gradient of the TD loss alone, on other data, at the parameters after the update.

@@ -88,9 +88,10 @@ def make_config(
 ) -> TrainConfig:
     """The configuration that the arguments of `train` describe.
 
-    >>> config = make_config("planted-grid", variant="masp", frames=1e5)
-    >>> config.frames, config.agent.batch_size  # a setting, and the preset `planted`
-    (100000, 64)
+    Examples:
+      >>> config = make_config("planted-grid", variant="masp", frames=1e5)
+      >>> config.frames, config.agent.batch_size  # a setting, and the preset `planted`
+      (100000, 64)
     """
     base = _base_config(env, config, preset)
     base = replace(base, **{name: _plain(name, value) for name, value in settings.items() if name != "macros"})

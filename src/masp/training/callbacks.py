@@ -33,11 +33,12 @@ class RunView:
 class Callback:
     """Does nothing; override what you need (examples/callbacks_and_early_stop.py).
 
-    >>> class StopWhenSolved(Callback):
-    ...     def on_evaluation(self, run, row):
-    ...         return row["eval_return"] > 0.95  # True stops training, with everything saved
-    >>> StopWhenSolved().on_evaluation(None, {"eval_return": 0.5})
-    False
+    Examples:
+      >>> class StopWhenSolved(Callback):
+      ...     def on_evaluation(self, run, row):
+      ...         return row["eval_return"] > 0.95  # True stops training, with everything saved
+      >>> StopWhenSolved().on_evaluation(None, {"eval_return": 0.5})
+      False
     """
 
     def on_start(self, run: RunView) -> None:

@@ -16,8 +16,9 @@ from masp.training.callbacks import Callback, RunView
 class EarlyStopping(Callback):
     """Stops at an evaluation; everything is saved as at the end of training.
 
-    >>> EarlyStopping(target=0.95, patience=5)
-    EarlyStopping(target=0.95, patience=5, metric='eval_return', min_improvement=0.0)
+    Examples:
+      >>> EarlyStopping(target=0.95, patience=5)
+      EarlyStopping(target=0.95, patience=5, metric='eval_return', min_improvement=0.0)
     """
 
     target: float | None = None

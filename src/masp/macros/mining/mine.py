@@ -57,8 +57,9 @@ def mine_macros(
 ) -> ActionSet:
     """Mine macros from recorded play (examples/mining_from_minari.py).
 
-    >>> [macro.actions for macro in mine_macros([0, 1, 2, 0, 1, 2, 0, 1, 2], k=1, max_length=3).macros]
-    [(0, 1, 2)]
+    Examples:
+      >>> [macro.actions for macro in mine_macros([0, 1, 2, 0, 1, 2, 0, 1, 2], k=1, max_length=3).macros]
+      [(0, 1, 2)]
 
     Args:
       sources: a path or several (files, folders, `minari:ID`), or play in memory: one sequence of integer actions,
