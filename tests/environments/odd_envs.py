@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import sys
 import time
 
 import gymnasium
@@ -40,6 +41,13 @@ class Drifting(TapeEnv):
 
     def _observe(self, action):
         return np.array([self._steps, action, next(_OBSERVATIONS)], np.float32)
+
+
+class ImportsOfJax(TapeEnv):
+    """Its first number is how many parts of JAX the process has imported."""
+
+    def _observe(self, action):
+        return np.array([len([name for name in sys.modules if name.split(".")[0] == "jax"]), 0, 0], np.float32)
 
 
 class Rendering(TapeEnv):

@@ -137,7 +137,7 @@ def test_images_become_bytes_with_channels_last(users_dir, name, shape, convert)
     info = env.info
     assert (info.observation_kind, info.observation_shape, info.observation_dtype) == ("image", shape, np.uint8)
     env.reset(3)
-    space = env._envs[0].unwrapped.observation_space  # its next sample is the next observation
+    space = env._envs[0].env.unwrapped.observation_space  # its next sample is the next observation
     before = space.np_random.bit_generator.state
     observation = env.step(np.array([0])).observation[0]
     space.np_random.bit_generator.state = before

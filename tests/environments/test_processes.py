@@ -10,9 +10,10 @@ import time
 
 import numpy as np
 import pytest
-from odd_envs import Composite, Drifting, Failing, Rendering, Unmakeable
+from odd_envs import Composite, Drifting, Failing, ImportsOfJax, Rendering, Unmakeable
 from vectors import assert_equal, play, stack
 
+from masp.environments import make_env, own
 from masp.environments.gymnasium_vector import GymVector
 from masp.environments.processes import ProcessError, ProcessVector
 from masp.errors import UserError
@@ -36,6 +37,63 @@ def test_steps_equal_those_in_one_process(shared):
     assert steps.terminated.any()
     assert steps.truncated.any()
     assert [part.dtype for part in steps] == [part.dtype for part in expected]
+
+
+def test_a_process_can_hold_several_environments():
+    first, _, expected = play(GymVector(TapeEnv, 5), 40, seed=7)
+    vector = ProcessVector(TapeEnv, 5, INFO, workers=2)
+    again, _, steps = play(vector, 40, seed=7)
+    assert [worker.indices for worker in vector._workers] == [range(3), range(3, 5)]
+    np.testing.assert_array_equal(again, first)
+    assert_equal(steps, expected)
+    vector.close()
+
+
+@pytest.mark.parametrize("ticks", [3, 13])
+def test_a_run_goes_on_in_processes_and_back(shared, ticks):
+    """Snapshots of both kinds of vectors are the same."""
+    actions, later = np.random.default_rng(2).integers(3, size=(2, 30, 2))
+    serial = GymVector(TapeEnv, 2)
+    for vector in (serial, shared):
+        vector.reset(4)
+        stack(vector, actions[:ticks])
+    snapshots = serial.snapshot(), shared.snapshot()
+    for key, value in snapshots[0].items():
+        np.testing.assert_array_equal(value, snapshots[1][key])
+    for vector in (serial, shared):
+        vector.reset(5)
+    serial.restore(4, snapshots[1])
+    shared.restore(4, snapshots[0])
+    assert_equal(stack(serial, later), stack(shared, later))
+
+
+def test_environments_of_users_are_played_in_processes():
+    vector, serial = (make_env("odd_envs:Composite", (), 3, workers) for workers in (2, 0))
+    assert vector.info.env_id == serial.info.env_id == "odd_envs:Composite"
+    assert_equal(play(vector, 20)[2], play(serial, 20)[2])
+    assert len(vector._workers) == 2
+    vector.close()
+
+
+def test_what_cannot_be_played_in_processes_is_named():
+    class Local(TapeEnv):
+        pass
+
+    with pytest.raises(UserError, match=r"local-Local\S*: another process cannot import the function that makes it"):
+        make_env(own.id_of(Local), (), 2, 2)
+    with pytest.raises(UserError, match="planted-grid: environments of the family planted are not played in processes"):
+        make_env("planted-grid", (), 2, 2)
+    with pytest.raises(UserError, match="own_parts:make_jax_corridor is a JAX environment"):
+        make_env("own_parts:make_jax_corridor", (), 2, 2)
+    with pytest.raises(UserError, match="backend=envpool needs no --env-workers"):
+        make_env("DoorKey-5x5", ["backend=envpool"], 2, 2)
+
+
+def test_processes_do_not_import_jax():
+    """They cost no more than their environment."""
+    vector = ProcessVector(ImportsOfJax, 1, INFO)
+    assert vector.reset(0)[0, 0] == 0
+    vector.close()
 
 
 def test_observations_are_flattened_and_lost_lives_reported():
@@ -123,11 +181,18 @@ def test_errors_reach_the_caller(shared):
         ProcessVector(Unmakeable, 1, INFO).reset(0)
     vector = ProcessVector(Failing, 2, INFO)
     vector.reset(0)
-    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\) failed:(.|\n)*RuntimeError: this action fails"):
+    with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\) failed: RuntimeError: this action fails"):
         vector.step(np.array([0, 1]))
     vector.reset(0)
     with pytest.raises(ProcessError, match=r"environment 0 \(TapeEnv\): its process died with exit code 7"):
         vector.step(np.array([2, 0]))
+    together = ProcessVector(Failing, 4, INFO, workers=2)
+    together.reset(0)
+    with pytest.raises(ProcessError, match=r"environment 3 \(TapeEnv\) failed: RuntimeError: this action fails"):
+        together.step(np.array([0, 0, 0, 1]))
+    together.reset(0)
+    with pytest.raises(ProcessError, match=r"environments 2 to 3 \(TapeEnv\): its process died with exit code 7"):
+        together.step(np.array([0, 0, 2, 0]))
     vector.reset(0)
     os.kill(vector._workers[1].process.pid, signal.SIGKILL)
     with pytest.raises(ProcessError, match=r"environment 1 \(TapeEnv\): its process died with exit code -9"):
@@ -147,11 +212,14 @@ processes.SECONDS_TO_END = 0.5
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT in background jobs
     vector = ProcessVector(Failing, 2, GymVector(TapeEnv).info)
+    stopping = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopping.append(number))
     vector.reset(0)
     try:
         print(*[worker.process.pid for worker in vector._workers], flush=True)
-        while True:
+        while not stopping:
             vector.step(np.array([0, {action}]))
+        print("saved", len(vector.snapshot()["lengths"]))
     except KeyboardInterrupt:
         print("stopped")
 """
@@ -186,6 +254,16 @@ def test_processes_exit_when_the_parent_is_killed(tmp_path):
     assert len(pids) == 2
     parent.kill()
     assert parent.communicate()[0] == ""
+    assert wait_for_end(pids)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="needs /proc")
+def test_a_signal_to_the_group_leaves_the_processes_to_the_parent(tmp_path):
+    """As timeout and service managers send it; the parent must still be able to save the environments."""
+    parent, pids = run_script(tmp_path, action=0)
+    os.killpg(parent.pid, signal.SIGTERM)
+    out, err = parent.communicate(timeout=600)
+    assert (parent.returncode, out, err) == (0, "saved 2\n", "")
     assert wait_for_end(pids)
 
 

@@ -18,6 +18,8 @@ ENVS = {
     "DoorKey-5x5": ("max_episode_steps=25",),
     "Fetch-5x5-N2": ("backend=envpool", "max_episode_steps=25"),
     "CartPole-v1": ("max_episode_steps=14",),
+    "CartPole-v1 in 2 processes": ("max_episode_steps=14",),
+    "DoorKey-5x5 in 2 processes": ("max_episode_steps=25",),
     "Pong": ("max_frames=60",),
     "Breakout": ("backend=envpool", "max_frames=60"),
     "Airstriker-Genesis-v0": ("buttons=LEFT,RIGHT,B", "repeat=1", "noops=5", "max_steps=15"),
@@ -45,7 +47,8 @@ def make_vector(name, num_envs, later=1):
     if name == "tape":
         return GymVector(TapeEnv, num_envs)
     options = tuple(_with_later_limit(option, later) for option in ENVS[name])
-    return _shared(name, options, num_envs) if name.startswith(SHARED) else make_env(name, options, num_envs)
+    shared = name.startswith(SHARED) or name.endswith("processes")
+    return _shared(name, options, num_envs) if shared else make_env(name, options, num_envs)
 
 
 def _with_later_limit(option, factor):
@@ -54,13 +57,14 @@ def _with_later_limit(option, factor):
 
 
 SHARED = ("planted", "minatar", "Airstriker")
-"""Environments that start slowly: compiled ones, and those in processes."""
+"""Environments that start slowly, as do those in processes: compiled ones, and emulators."""
 
 
 @cache
 def _shared(name, options, num_envs):
     """One instance for all tests; `reset` starts anew."""
-    env = make_env(name, options, num_envs)
+    env_id, _, processes = name.partition(" in ")
+    env = make_env(env_id, options, num_envs, int(processes.partition(" ")[0] or 0))
     return JaxVector(env, num_envs) if is_jax(env) else env
 
 

@@ -38,7 +38,7 @@ def test_the_id_depends_on_what_decides_the_result():
 
 def test_the_id_does_not_depend_on_seeds_checkpoints_or_labels():
     assert trial_id(replace(BASE, seeds=(5,), together=False)) == trial_id(BASE)
-    assert trial_id(BASE.with_overrides(out="elsewhere")) == trial_id(BASE)
+    assert trial_id(BASE.with_overrides(out="elsewhere", env_workers=1)) == trial_id(BASE)
 
 
 def test_the_id_of_rainbow_does_not_depend_on_macros():

@@ -188,6 +188,8 @@ class Family:
     """Options, as name=value, that the configuration of a run records even if the user leaves them at this default."""
     backends: tuple[Package, ...] = ()
     """Alternative implementations of the same environments, chosen by the option backend=MODULE."""
+    workers: bool = False
+    """Whether its environments can be played in processes, with `--env-workers`."""
     optional: tuple[Package, ...] = ()
     """Packages that only some of the environments need."""
 
@@ -205,8 +207,15 @@ class Family:
         for package in (self._main_package, *self.dependencies):
             package.require_installed(env_id)
 
-    def make(self, env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv | HostEnv:
-        """The environment with this id; `num_envs` of them together if it is a host environment."""
+    def make(self, env_id: str, options: dict[str, Option], num_envs: int, workers: int = 0) -> JaxEnv | HostEnv:
+        """The environment with this id; `num_envs` of them together, in `workers` processes, if it is a host one."""
+        if self.workers:
+            return self._import().make(env_id, options, num_envs, workers)
+        if workers:
+            raise UserError(
+                f"{env_id}: environments of the family {self.name} are not played in processes that you choose; "
+                "leave out --env-workers"
+            )
         return self._import().make(env_id, options, num_envs)
 
     def names(self) -> Sequence[str]:

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from masp.environments.base import BOX2D, SMALLEST_IMAGE, HostEnv, Option, require_valid_options
-from masp.environments.gymnasium_vector import GymVector
+from masp.environments.processes import make_vector
 from masp.errors import UserError
 from masp.importing import import_user_module, one_line
 from masp.macros.wrapper import env_name
@@ -29,12 +29,11 @@ CONTINUOUS = ("MountainCarContinuous", "Pendulum", "LunarLanderContinuous", "Bip
 """Those of them with continuous actions; an option gives CarRacing discrete ones."""
 
 
-def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
-    """`num_envs` environments with this id, stepped in turn."""
+def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 0) -> HostEnv:
+    """`num_envs` environments with this id, stepped in turn or in processes."""
     if module_of(find_spec(env_id)).startswith("gymnasium.envs.box2d"):
         BOX2D.require_installed(env_id)
-    make_single = maker(env_id, options)
-    return GymVector(lambda: with_byte_images(make_single()), num_envs)
+    return make_vector(partial(_make_with_byte_images, maker(env_id, options)), num_envs, workers)
 
 
 def names() -> Sequence[str]:
@@ -113,6 +112,10 @@ def _make_single(spec: EnvSpec, options: dict[str, Any]) -> gymnasium.Env:
     except Exception as error:
         arguments = "".join(f" {name}={value}" for name, value in options.items())
         raise UserError(f"{spec.id} cannot be made{arguments and ' with' + arguments}: {one_line(error)}") from error
+
+
+def _make_with_byte_images(make_single: Callable[[], gymnasium.Env]) -> gymnasium.Env:
+    return with_byte_images(make_single())
 
 
 class ByteImages(gymnasium.ObservationWrapper):

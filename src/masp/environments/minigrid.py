@@ -10,7 +10,8 @@ and always installed, so the same command gives the same run everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -19,8 +20,8 @@ import numpy as np
 
 from masp.environments.base import ENVPOOL, EnvInfo, HostEnv, Option
 from masp.environments.gymnasium_env import maker
-from masp.environments.gymnasium_vector import GymVector
 from masp.environments.minigrid_mission import mission_plane
+from masp.environments.processes import make_vector
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.macros.wrapper import env_name, num_actions
@@ -43,7 +44,7 @@ MACROS = (
 """The paper names one macro of its set, forward-forward-turn, and does not list the others; these are similar."""
 
 
-def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
+def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 0) -> HostEnv:
     """`num_envs` environments of one task, by the backend of the option `backend`."""
     task_id = full_id(env_id)
     assert task_id is not None
@@ -51,13 +52,19 @@ def make(env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
     backend = options.get("backend", "minigrid")
     make_task = maker(task_id, task_options)
     if backend == "minigrid":
-        return GymVector(lambda: CellsWithDirection(make_task()), num_envs, describe_minigrid)
+        return make_vector(partial(_make_cells, make_task), num_envs, workers, describe_minigrid)
     if backend != "envpool":
         raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
+    if workers:
+        raise UserError(f"{env_id}: backend=envpool needs no --env-workers; leave out one of the two")
     ENVPOOL.require_installed("backend=envpool")
     from masp.environments.minigrid_envpool import EnvPoolMiniGrid
 
     return EnvPoolMiniGrid(task_id, CellsWithDirection(make_task()), task_options, num_envs)
+
+
+def _make_cells(make_task: Callable[[], gymnasium.Env]) -> CellsWithDirection:
+    return CellsWithDirection(make_task())
 
 
 def names() -> Sequence[str]:

@@ -10,9 +10,10 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from masp.environments.base import HostEnv, JaxEnv, Option, require_valid_options
+from masp.environments.base import EnvInfo, HostEnv, JaxEnv, Option, require_valid_options
 from masp.errors import UserError
 from masp.importing import import_object, importable_name, one_line
 
@@ -51,8 +52,8 @@ def contains(env_id: str) -> bool:
     return env_id in _SOURCES or env_id.startswith(LOCAL) or _imported(env_id) is not None
 
 
-def make(env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv | HostEnv:
-    """The environment with this id; `num_envs` of them, stepped in turn, if it is a Gymnasium environment."""
+def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 0) -> JaxEnv | HostEnv:
+    """The environment with this id; `num_envs` of them, in turn or in processes, if it is a Gymnasium environment."""
     source = _SOURCES[env_id] if env_id in _SOURCES else _imported(env_id)
     if source is None:
         raise UserError(
@@ -62,29 +63,49 @@ def make(env_id: str, options: dict[str, Option], num_envs: int) -> JaxEnv | Hos
         )
     if _is_jax_env(source):
         require_valid_options(env_id, options, ())
+        _require_no_workers(env_id, workers)
         return source  # type: ignore[return-value]
     assert callable(source)
     require_valid_options(env_id, options, _arguments(source))
     first = _call(source, env_id, options)
     if _is_jax_env(first):
+        _require_no_workers(env_id, workers)
         return first
-    return _vector(source, first, env_id, options, num_envs)
+    return _vector(source, first, env_id, options, num_envs, workers)
 
 
-def _vector(source: Callable[..., Any], first: Any, env_id: str, options: dict[str, Option], num_envs: int) -> HostEnv:
+def _require_no_workers(env_id: str, workers: int) -> None:
+    if workers:
+        raise UserError(f"{env_id} is a JAX environment and is compiled together with training: leave out --env-workers")
+
+
+def _vector(
+    source: Callable[..., Any], first: Any, env_id: str, options: dict[str, Option], num_envs: int, workers: int
+) -> HostEnv:
     import gymnasium
 
     from masp.environments.gymnasium_env import with_byte_images
     from masp.environments.gymnasium_vector import GymVector, describe_env
+    from masp.environments.processes import ProcessVector
 
     if not isinstance(first, gymnasium.Env):
         raise UserError(f"{env_id}: expected a Gymnasium or JAX environment from it, got {type(first).__name__}")
-    waiting = [first]
 
-    def make_single() -> gymnasium.Env:
-        return with_byte_images(waiting.pop() if waiting else _call(source, env_id, options))
+    def describe(env: gymnasium.Env) -> EnvInfo:
+        return dataclasses.replace(describe_env(env), env_id=env_id)
 
-    return GymVector(make_single, num_envs, lambda env: dataclasses.replace(describe_env(env), env_id=env_id))
+    waiting = [with_byte_images(first)]
+    if workers:
+        info = describe(waiting[0])
+        first.close()
+        return ProcessVector(partial(_make_single, source, env_id, options), num_envs, info, workers)
+    return GymVector(lambda: waiting.pop() if waiting else _make_single(source, env_id, options), num_envs, describe)
+
+
+def _make_single(source: Callable[..., Any], env_id: str, options: dict[str, Option]) -> Any:
+    from masp.environments.gymnasium_env import with_byte_images
+
+    return with_byte_images(_call(source, env_id, options))
 
 
 def _call(source: Callable[..., Any], env_id: str, options: dict[str, Option]) -> Any:

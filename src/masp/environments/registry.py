@@ -42,6 +42,7 @@ GYMNASIUM = Family(
     module="gymnasium_env",
     examples=("CartPole-v1", "LunarLander-v3", "your_module:YourEnv-v0"),
     preset="gymnasium",
+    workers=True,
     optional=(BOX2D,),
 )
 
@@ -72,6 +73,7 @@ FAMILIES: tuple[Family, ...] = (
         preset="minigrid",
         package="minigrid",
         explicit_options=("backend=minigrid",),
+        workers=True,
         backends=(ENVPOOL,),
     ),
     Family(
@@ -116,6 +118,7 @@ OWN = Family(
     module="own",
     examples=("your_module:make_env",),
     preset="gymnasium",
+    workers=True,
 )
 """Environments that a user registers in this process or keeps as functions in a module; `masp envs` does not list it.
 """
@@ -135,20 +138,21 @@ def register(env_id: str, env: own.EnvSource) -> None:
     own.register(env_id, env)
 
 
-def make_env(env_id: str, options: Sequence[str] = (), num_envs: int = 1) -> JaxEnv | HostEnv:
+def make_env(env_id: str, options: Sequence[str] = (), num_envs: int = 1, workers: int = 0) -> JaxEnv | HostEnv:
     """The environment with the id `env_id`.
 
     Args:
       env_id: an id of one of the `FAMILIES`; see `masp envs`.
       options: arguments of the environment, each as `name=value`.
       num_envs: number of environments in a host environment; a JAX environment is always one, the loop maps it.
+      workers: processes that play them, where the family allows it; 0: they are stepped in turn in this process.
     """
     parsed_options = parse_options(options)
     family = family_of(env_id)
     family.require_installed(env_id)
     if family is GYMNASIUM:
         _require_gymnasium_id(env_id)
-    return family.make(env_id, parsed_options, num_envs)
+    return family.make(env_id, parsed_options, num_envs, workers)
 
 
 def stated_options(env_id: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -237,6 +237,8 @@ class RetroGame(gymnasium.Env):
 
     metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012 - as in Gymnasium
     render_mode = "rgb_array"
+    saves_state = True
+    """As in `EpisodeEnv`."""
 
     def __init__(self, setting: Setting, controls: Controls, rules: Rules, record: str | bool = False):
         """`record`: a folder for stable-retro's own recordings of the buttons of each frame."""

@@ -105,7 +105,7 @@ class RunDir:
     def _continue(self, config: TrainConfig, actions: ActionSet) -> list[str]:
         """Make sure that the run here can go on with `config` and `actions`."""
         before = self.read_config()
-        if replace(before, frames=config.frames) != config:
+        if replace(before, frames=config.frames, env_workers=config.env_workers) != config:
             raise UserError(
                 f"{self.path} was started with other settings; give the same ones to --resume, or another --out"
             )

@@ -1,0 +1,50 @@
+"""Training with environments in processes gives the same run as without."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import faulty_env  # noqa: F401 - registers Faulty-v0
+import numpy as np
+import pytest
+
+from masp.config import TrainConfig, replace
+from masp.errors import UserCodeError, UserError
+from masp.training import array_file
+from masp.training.train import train
+
+
+@pytest.fixture
+def config(tiny_config, tmp_path):
+    settings = {"env": "CartPole-v1", "env_options": (), "num_envs": 4, "variant": "macros", "stack": 1}
+    return replace(tiny_config, **settings, out=str(tmp_path / "serial"))
+
+
+def policy(config):
+    return array_file.read(f"{config.out}/policy.safetensors")[0]
+
+
+def test_the_same_run_and_a_resumed_one(config, tmp_path):
+    """The second run begins in processes and goes on without them."""
+    train(config)
+    other = replace(config, out=str(tmp_path / "processes"))
+    train(replace(other, frames=120, env_workers=2))
+    train(other, resume=True)
+    assert not multiprocessing.active_children()
+    expected, found = policy(config), policy(other)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(array, found[name], err_msg=name)
+
+
+def test_an_environment_that_raises_in_its_process_is_named(config):
+    fault = ("fault=raise", "good_steps=12")
+    faulty = replace(config, env="Faulty-v0", env_options=fault, env_workers=2)
+    with pytest.raises(UserCodeError, match=r"environment 0 \(Faulty-v0\) failed: RuntimeError: the simulator is on fire"):
+        train(faulty)
+    assert not multiprocessing.active_children()
+
+
+def test_there_are_no_more_processes_than_environments():
+    with pytest.raises(UserError, match="env_workers must be at most num_envs, 8, got 9"):
+        TrainConfig(env="CartPole-v1", env_workers=9)
