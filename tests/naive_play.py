@@ -15,6 +15,8 @@ class Tick(NamedTuple):
     terminated: bool
     truncated: bool
     life_lost: bool
+    mask: tuple[bool, ...] | None = None
+    """Which primitives are allowed after the tick; None: all."""
 
 
 class Played(NamedTuple):
@@ -39,21 +41,36 @@ class Window(NamedTuple):
     discount: float
 
 
-def play(ticks, sequences=SEQUENCES, gamma=GAMMA):
-    """All finished decisions of one environment, and per tick its primitive (None: it only resets)."""
+def forbids(mask, sequence, position):
+    """Whether the primitive at `position` of a sequence exists and is forbidden."""
+    return mask is not None and position < len(sequence) and not mask[sequence[position]]
+
+
+def allowed_choice(choice, mask, sequences):
+    """`choice` if its first primitive is allowed, else the first action that is."""
+    return next(action for action in (choice, *range(len(sequences))) if not forbids(mask, sequences[action], 0))
+
+
+def play(ticks, sequences=SEQUENCES, gamma=GAMMA, mask=None):
+    """All finished decisions of one environment, and per tick its primitive (None: it only resets).
+
+    `mask`: of the first observation; a choice that is forbidden is replaced by `allowed_choice`.
+    """
     decisions, primitives = [], []
     resetting, action, rewards, first = False, None, [], 0
     for now, tick in enumerate(ticks):
+        mask_before, mask = mask, tick.mask
         if resetting:  # an idle tick: nothing is played, nothing counts
             resetting = False
             primitives.append(None)
             continue
         if action is None:
-            action, rewards, first = tick.choice, [], now
+            action, rewards, first = allowed_choice(tick.choice, mask_before, sequences), [], now
         primitives.append(sequences[action][len(rewards)])
         rewards.append(tick.reward)
         over = tick.terminated or tick.truncated
-        if over or tick.life_lost or len(rewards) == len(sequences[action]):
+        complete = len(rewards) == len(sequences[action]) or forbids(mask, sequences[action], len(rewards))
+        if over or tick.life_lost or complete:
             total = sum(gamma**i * r for i, r in enumerate(rewards))
             discount = 0.0 if tick.terminated or tick.life_lost else gamma ** len(rewards)
             last = over or tick.life_lost
@@ -90,7 +107,7 @@ def consistent(ticks, primitives, row, sequences=SEQUENCES, gamma=GAMMA):
             total += discount * tick.reward
             discount *= gamma
             lost = tick.terminated or tick.life_lost
-            if lost or tick.truncated or steps == len(sequence):
+            if lost or tick.truncated or steps == len(sequence) or forbids(tick.mask, sequence, steps):
                 found[action] = (total, 0.0 if lost else discount, steps)
                 break
     return found
@@ -98,4 +115,6 @@ def consistent(ticks, primitives, row, sequences=SEQUENCES, gamma=GAMMA):
 
 def unzip(script, env):
     """The ticks of one environment out of arrays [T, N]."""
-    return [Tick(*(field[t, env].item() for field in script)) for t in range(len(script.reward))]
+    masks = [None] * len(script.reward) if script.mask is None else map(tuple, script.mask[:, env].tolist())
+    columns = (field[:, env].tolist() for field in script[:-1])
+    return [Tick(*values) for values in zip(*columns, masks, strict=True)]

@@ -183,7 +183,7 @@ class TrainConfig:
     """Environments played side by side."""
     env_workers: int = 0
     """Processes that play them, for Gymnasium environments that take long for a step; results stay the same. 0: they
-    are stepped in turn in the training process, which is faster where a step takes less than about 0.2 ms."""
+    are stepped in turn in the training process, which is faster where steps are quick."""
     out: str = ""
     """Run directory; empty: runs/ENV-VARIANT-SEED."""
     log_every_frames: int = 10_000

@@ -12,6 +12,7 @@ import pytest
 
 from masp import UserError
 from masp.environments.adapters import from_gymnax, from_pgx
+from masp.training.compiled import action_masks
 
 KEY = jax.random.PRNGKey(0)
 
@@ -86,6 +87,7 @@ class Game(NamedTuple):
     rewards: jax.Array
     terminated: jax.Array
     truncated: jax.Array
+    legal_action_mask: jax.Array
 
 
 class Coins:
@@ -94,11 +96,11 @@ class Coins:
     id, num_players, num_actions = "coins", 1, 3
 
     def init(self, key):
-        return Game(jnp.ones((4, 4, 2), bool), jnp.zeros(1), jnp.array(False), jnp.array(False))
+        return Game(jnp.ones((4, 4, 2), bool), jnp.zeros(1), jnp.array(False), jnp.array(False), jnp.ones(3, bool))
 
     def step(self, state, action, key=None):
         board = state.observation.at[action].set(False)
-        return Game(board, jnp.full(1, 2.0), ~board.any(), jnp.array(False))
+        return Game(board, jnp.full(1, 2.0), ~board.any(), jnp.array(False), board[:3].any(axis=(1, 2)))
 
 
 def test_pgx_environments():
@@ -106,6 +108,10 @@ def test_pgx_environments():
     assert (env.info.observation_kind, env.info.observation_shape) == ("planes", (4, 4, 2))
     assert env.info.observation_dtype == np.dtype(bool)
     assert [step[1:] for step in play(env, [0, 1])] == [(0.0, False, False), (2.0, False, False), (2.0, False, False)]
+    state, _ = env.reset(KEY)
+    assert action_masks(env, jax.tree.map(lambda leaf: leaf[None], state)).tolist() == [[True, True, True]]
+    state, *_ = env.step(state, 1, KEY)
+    assert env.action_mask(state).tolist() == [True, False, True]
     two = Coins()
     two.num_players = 2
     with pytest.raises(UserError, match="coins is a game for 2 players"):

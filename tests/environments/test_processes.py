@@ -36,7 +36,8 @@ def test_steps_equal_those_in_one_process(shared):
     assert_equal(steps, expected)
     assert steps.terminated.any()
     assert steps.truncated.any()
-    assert [part.dtype for part in steps] == [part.dtype for part in expected]
+    dtypes = [[part.dtype for part in step if part is not None] for step in (steps, expected)]
+    assert dtypes[0] == dtypes[1]
 
 
 def test_a_process_can_hold_several_environments():

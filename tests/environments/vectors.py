@@ -78,7 +78,12 @@ def play(env, ticks, seed=0, action_seed=0):
 
 def stack(env, actions):
     """The stacked steps of `actions` [ticks, N]."""
-    return Step(*[np.stack(part) for part in zip(*[env.step(row) for row in actions], strict=True)])
+    return stacked([env.step(row) for row in actions])
+
+
+def stacked(steps):
+    """Steps of consecutive ticks as one, [ticks, N, ...] each."""
+    return Step(*[None if part[0] is None else np.stack(part) for part in zip(*steps, strict=True)])
 
 
 def assert_equal(one, other):

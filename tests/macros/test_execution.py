@@ -20,22 +20,30 @@ def play(script):
     """Execute a script [T, N]; returns primitives, positions, resets and decisions per tick."""
 
     def tick(carry, now):
-        state, resetting = carry
-        state = execution.begin(state, now.choice)
+        state, resetting, mask = carry
+        allowed = execution.allowed_actions(mask, TABLE)
+        is_allowed = jnp.take_along_axis(allowed, now.choice[:, None], axis=1)[:, 0]
+        state = execution.begin(state, jnp.where(is_allowed, now.choice, jnp.argmax(allowed, axis=1)))
         primitives = execution.primitives(state, TABLE)
         lost = now.terminated | now.life_lost
         position = state.position
-        state, decision = execution.advance(state, now.reward, lost, now.truncated, resetting, LENGTHS, naive.GAMMA)
+        forbidden = False if now.mask is None else execution.next_is_forbidden(state, now.mask, TABLE)
+        ends = (lost, now.truncated, resetting)
+        state, decision = execution.advance(state, now.reward, *ends, LENGTHS, naive.GAMMA, forbidden)
         ended = (now.terminated | now.truncated) & ~resetting
-        return (state, ended), (primitives, position, resetting, decision)
+        mask = mask if now.mask is None else now.mask
+        return (state, ended, mask), (primitives, position, resetting, decision)
 
-    carry = (execution.init(ENVS), jnp.zeros(ENVS, bool))
+    carry = (execution.init(ENVS), jnp.zeros(ENVS, bool), jnp.ones((ENVS, 3), bool))
     return jax.lax.scan(tick, carry, script)[1]
 
 
 @st.composite
-def scripts(draw):
-    """Choices, rewards and ends of a few environments; ends are rare enough for most macros to complete."""
+def scripts(draw, masked=False):
+    """Choices, rewards and ends of a few environments; ends are rare enough for most macros to complete.
+
+    Masks forbid one primitive at most.
+    """
     shape = (TICKS, ENVS)
     events = draw(hnp.arrays(np.int8, shape, elements=st.integers(0, 15)))
     rewards = hnp.arrays(np.float32, shape, elements=st.floats(-4, 4, width=16))
@@ -45,6 +53,7 @@ def scripts(draw):
         terminated=events <= 1,
         truncated=(events == 1) | (events == 2),  # 1: both at once
         life_lost=events == 3,
+        mask=np.arange(3) != draw(hnp.arrays(np.int8, (*shape, 1), elements=st.integers(0, 8))) if masked else None,
     )
 
 
@@ -52,9 +61,21 @@ def scripts(draw):
 @given(scripts())
 def test_agrees_with_naive_play(script):
     """Compare each decision: end, action, steps, reward, discount, and whether the return ends there."""
+    assert_as_naive_play(script)
+
+
+@settings(max_examples=150)
+@given(scripts(masked=True))
+def test_agrees_with_naive_play_under_masks(script):
+    """All macros end before a forbidden primitive, and none begins with one."""
+    assert_as_naive_play(script)
+
+
+def assert_as_naive_play(script):
     primitives, _, _, decision = jax.tree.map(np.asarray, play(script))
     for env in range(ENVS):
-        expected, expected_primitives = naive.play(naive.unzip(script, env))
+        ticks = naive.unzip(script, env)
+        expected, expected_primitives = naive.play(ticks)
         ends = np.flatnonzero(decision.done[:, env])
         assert ends.tolist() == [d.last_tick for d in expected]
         for now, reference in zip(ends, expected, strict=True):

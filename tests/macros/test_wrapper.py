@@ -8,6 +8,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
+from masked_envs import ACTIONS as MASKED_ACTIONS
+from masked_envs import MaskedEnv
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.macros.wrapper import MacroActionEnv
@@ -64,6 +66,32 @@ def test_discount_counts_every_step(rewards, terminates, macros, gamma, choices)
         if terminated or truncated:
             break
     assert position == len(rewards)
+
+
+def test_masks_end_macros_and_are_of_all_actions():
+    """At place 1 primitive 1 is forbidden, at 2 it is 2; primitive a moves on by a + 1. Macro 4 plays 1, 2, 0."""
+    env = MacroActionEnv(MaskedEnv(), MASKED_ACTIONS, gamma=0.5)
+    firsts, cut = [0, 1, 2, 0, 1, 2, 0], 0
+    for seed in range(40):
+        _, info = env.reset(seed=seed)
+        over = False
+        while not over:
+            place = env.unwrapped._place
+            np.testing.assert_array_equal(info["action_mask"], [first != place % 4 for first in firsts])
+            assert info["action_mask"].dtype == np.int8  # as the environment gives it, so that a space can sample by it
+            env.action_space.seed(seed)
+            action = env.action_space.sample(info["action_mask"])
+            steps_before = env.unwrapped._steps
+            _, _, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+            sequence, steps = MASKED_ACTIONS.sequence(action), 0
+            for primitive in sequence:  # until it is forbidden, or the episode is over
+                if (steps and primitive == place % 4) or steps_before + steps == 6:
+                    break
+                place, steps = (place + primitive + 1) % 7, steps + 1
+            cut += steps < len(sequence) and not over
+            assert (info["steps"], info["discount"]) == (steps, 0.0 if terminated else 0.5**steps)
+    assert cut > 5
 
 
 @pytest.mark.filterwarnings("ignore:.*is different from the unwrapped version")

@@ -16,7 +16,8 @@ from masp.training.train import train
 
 @pytest.fixture
 def config(tiny_config, tmp_path):
-    settings = {"env": "CartPole-v1", "env_options": (), "num_envs": 4, "variant": "macros", "stack": 1}
+    settings = {"env": "CartPole-v1", "env_options": (), "num_envs": 4, "variant": "macros"}
+    settings |= {"importance": (0.4, 0.4)}  # else an extended run has another schedule
     return replace(tiny_config, **settings, out=str(tmp_path / "serial"))
 
 
@@ -40,7 +41,9 @@ def test_the_same_run_and_a_resumed_one(config, tmp_path):
 def test_an_environment_that_raises_in_its_process_is_named(config):
     fault = ("fault=raise", "good_steps=12")
     faulty = replace(config, env="Faulty-v0", env_options=fault, env_workers=2)
-    with pytest.raises(UserCodeError, match=r"environment 0 \(Faulty-v0\) failed: RuntimeError: the simulator is on fire"):
+    with pytest.raises(
+        UserCodeError, match=r"environment 0 \(Faulty-v0\) failed: RuntimeError: the simulator is on fire"
+    ):
         train(faulty)
     assert not multiprocessing.active_children()
 

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from masp.agent.agent import Agent, Keys
+from masp.agent.agent import Agent, AgentState, Keys
 from masp.config import TrainConfig, replace
 from masp.environments.base import Step
 from masp.environments.planted import PlantedGrid
 from masp.macros.actions import ActionSet
-from masp.training.compiled import CompiledLoop, step_or_reset
+from masp.training.compiled import CompiledLoop, action_masks, step_or_reset
 from masp.training.host import HostLoop
 
 ACTIONS = ActionSet(4, [(0, 0), (1, 1, 1), (2, 1, 0, 3), (3,)])
@@ -31,6 +31,7 @@ class JaxOnHost:
         self._key = Keys.of(jax.random.PRNGKey(self._seed)).environment
         resets = jax.random.split(jax.random.fold_in(self._key, 0), self.num_envs)
         self._envs, observation = jax.vmap(self._env.reset)(resets)
+        self.action_mask = jax.tree.map(np.asarray, action_masks(self._env, self._envs))
         self._resetting, self._tick = jnp.zeros(self.num_envs, bool), 0
         return np.asarray(observation)
 
@@ -39,16 +40,18 @@ class JaxOnHost:
         key = jax.random.fold_in(self._key, self._tick)
         self._envs, step = self._step(self._envs, jnp.asarray(actions), self._resetting, key)
         self._resetting = step.terminated | step.truncated
-        return Step(*[np.asarray(part) for part in step])
+        return jax.tree.map(np.asarray, step)
 
 
-def run_both(config: TrainConfig, ticks: int) -> tuple[Any, Any]:
-    env = PlantedGrid(size=4, copies=1, max_steps=6)
-    agent = Agent(config, env.info, ACTIONS)
+def run_both(
+    config: TrainConfig, ticks: int, env: Any = None, actions: ActionSet = ACTIONS
+) -> tuple[AgentState, AgentState]:
+    env = PlantedGrid(size=4, copies=1, max_steps=6) if env is None else env
+    agent = Agent(config, env.info, actions)
     on_host: Any = JaxOnHost(env, config.num_envs, seed=7)
     compiled, host = CompiledLoop(agent, env), HostLoop(agent, on_host, on_host)
     configs = [replace(config, seed=7)]
-    one, other = compiled.init(configs, [ACTIONS]), host.init(configs, [ACTIONS])
+    one, other = compiled.init(configs, [actions]), host.init(configs, [actions])
     for learn in (False, True):
         one, other = compiled.run(one, ticks, learn), host.run(other, ticks, learn)
     return with_observations(compiled, one)[0], other.agent

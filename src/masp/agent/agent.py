@@ -17,7 +17,7 @@ from masp.agent.networks import QNetwork, draw_noise
 from masp.agent.replay import Batch, ReplayState
 from masp.agent.torso import make_torso
 from masp.config import TrainConfig
-from masp.environments.base import EnvInfo, Step
+from masp.environments.base import SUCCESS_UNKNOWN, EnvInfo, Step
 from masp.errors import UserError
 from masp.macros import execution
 from masp.macros.actions import ActionSet
@@ -48,12 +48,15 @@ class Tally(NamedTuple):
     episodes: Array  # [] int32
     score: Array  # [] sum of returns
     successes: Array  # [] int32
+    judged: Array  # [] int32, episodes of which the environment said whether they succeeded
     episode_steps: Array  # [] int32
     updates: Array  # [] int32
     metrics: Metrics  # sums over the updates
     rewards: Array  # [A] undiscounted reward while each action was under way
     bad_tick: Array  # [] int32, the first tick with an observation or reward that is not finite; -1: none
     bad_env: Array  # [] int32, its environment
+    empty_mask_tick: Array  # [] int32, the first tick after which an action mask allowed nothing; -1: none
+    empty_mask_env: Array  # [] int32, its environment
 
 
 class MacroTables(NamedTuple):
@@ -124,7 +127,7 @@ class Agent:
 
     @property
     def choosable(self) -> tuple[bool, ...]:
-        """[A] which actions greedy decisions and targets may choose.
+        """[A] which actions greedy decisions and targets may choose where the action mask allows them.
 
         Deciding at every step is never worse than a macro, so where macros are for exploring, only primitives are.
         """
@@ -155,16 +158,17 @@ class Agent:
             )
         return ticks
 
-    def init(self, keys: Keys, observation: Array, start: Start) -> AgentState:
-        """Before the first tick; `observation` [N, ...] comes from the first reset."""
+    def init(self, keys: Keys, observation: Array, start: Start, mask: Array | None = None) -> AgentState:
+        """Before the first tick; `observation` [N, ...] and action mask [N, P], if any, come from the first reset."""
         key_network, _ = jax.random.split(keys.start)
         acting = self.actor(start.macros)
-        actor = acting.init(observation)
+        actor = acting.init(observation, mask)
         learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
         ring = (self.replay_ticks, observation.shape[0])
         steps = credit.init(*ring) if self.learns_inside_macros else ()
-        memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps)
-        memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age)
+        masked = 0 if mask is None else mask.shape[1]
+        memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps, masked)
+        memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age, actor.mask)
         tick, unused = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
         return AgentState(learner, memory, actor, empty_tally(len(self.actions)), keys, tick, unused, start.macros)
 
@@ -202,7 +206,7 @@ class Agent:
             primitives = execution.primitives(state.actor.macro, state.macros.table)
             steps = credit.write(memory.steps, state.tick, primitives, acting.learned_reward(step), step)
             memory = memory._replace(steps=steps)
-        tally = _note_bad_numbers(state.tally, step, state.tick)
+        tally = _note_empty_masks(_note_bad_numbers(state.tally, step, state.tick), step, state.tick)
         tally = _count_episodes(tally, episodes, self.info.success_above)
         reward = jnp.where(state.actor.resetting, 0.0, step.reward)
         tally = tally._replace(rewards=tally.rewards.at[state.actor.macro.action].add(reward))
@@ -243,6 +247,9 @@ class Agent:
         key_windows, key_inside = jax.random.split(key)
         exponent = self._importance_exponent(state) if a.priority_exponent else 0.0
         batch = replay.sample(state.memory, key_windows, a.batch_size, shape, a.stack, exponent)
+        if state.memory.masks is not None:
+            allowed = execution.allowed_actions(replay.masks_after(state.memory, batch.leaf), macros.table)
+            batch = batch._replace(transition=batch.transition._replace(allowed_t=allowed))
         if not self.learns_inside_macros:
             return batch
         where = (macros.table, macros.lengths, a.gamma, shape, a.stack)
@@ -277,11 +284,22 @@ def seed_axes(state: AgentState) -> AgentState:
 
 def empty_tally(num_actions: int) -> Tally:
     """Nothing counted yet; every number its own buffer, because the state is donated."""
-    counts = [jnp.zeros((), jnp.int32) for _ in range(4)]
-    metrics = Metrics(*[jnp.zeros(()) for _ in Metrics._fields])
-    bad = jnp.full((), -1, jnp.int32), jnp.full((), -1, jnp.int32)
-    rewards = jnp.zeros(num_actions)
-    return Tally(counts[0], jnp.zeros(()), counts[1], counts[2], counts[3], metrics, rewards, *bad)
+    episodes, successes, judged, episode_steps, updates = (jnp.zeros((), jnp.int32) for _ in range(5))
+    bad_tick, bad_env, empty_mask_tick, empty_mask_env = (jnp.full((), -1, jnp.int32) for _ in range(4))
+    return Tally(
+        episodes=episodes,
+        score=jnp.zeros(()),
+        successes=successes,
+        judged=judged,
+        episode_steps=episode_steps,
+        updates=updates,
+        metrics=Metrics(*[jnp.zeros(()) for _ in Metrics._fields]),
+        rewards=jnp.zeros(num_actions),
+        bad_tick=bad_tick,
+        bad_env=bad_env,
+        empty_mask_tick=empty_mask_tick,
+        empty_mask_env=empty_mask_env,
+    )
 
 
 def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
@@ -296,9 +314,25 @@ def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
     )
 
 
-def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:
-    won = episodes.ended & (episodes.score > (jnp.inf if success_above is None else success_above))
+def _note_empty_masks(tally: Tally, step: Step, tick: Array) -> Tally:
+    """Remember where an action mask allowed nothing although the episode goes on or is bootstrapped."""
+    if step.action_mask is None:
+        return tally
+    usable = jnp.any(step.action_mask, axis=1) | step.terminated
+    bad = ~jnp.all(usable) & (tally.empty_mask_tick < 0)
     return tally._replace(
+        empty_mask_tick=jnp.where(bad, tick, tally.empty_mask_tick),
+        empty_mask_env=jnp.where(bad, jnp.argmin(usable), tally.empty_mask_env).astype(jnp.int32),
+    )
+
+
+def _count_episodes(tally: Tally, episodes: Episodes, success_above: float | None) -> Tally:
+    """Episodes are successes as the environment says, or else by their return."""
+    said = episodes.success != SUCCESS_UNKNOWN
+    by_score = episodes.score > (jnp.inf if success_above is None else success_above)
+    won = episodes.ended & jnp.where(said, episodes.success == 1, by_score)
+    return tally._replace(
+        judged=tally.judged + jnp.sum(episodes.ended & said),
         episodes=tally.episodes + jnp.sum(episodes.ended),
         score=tally.score + jnp.sum(jnp.where(episodes.ended, episodes.score, 0.0)),
         successes=tally.successes + jnp.sum(won),

@@ -1,9 +1,10 @@
 """Intra-option learning: a step inside a macro also teaches every action that would have played the same.
 
 From a row of the replay on, an action is *consistent* if its primitives equal those that were played, up to its length
-or to the end of the episode (or life), where every macro stops. Its return is then known exactly, although the agent
-decided on another action: this holds for the first step of a macro, for its prefixes, for the steps in its middle, and
-for every macro that begins the same way (Sutton, Precup & Singh 1998). Consistency is judged by the run's own macros.
+or to the end of the episode (or life), where every macro stops, or to the first row whose action mask forbids its next
+primitive, where it stops too. Its return is then known exactly, although the agent decided on another action: this
+holds for the first step of a macro, for its prefixes, for the steps in its middle, and for every macro that begins the
+same way (Sutton, Precup & Singh 1998). Consistency is judged by the run's own macros.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from jax import Array
 from masp.agent import replay
 from masp.agent.replay import Batch, ReplayState, Transition
 from masp.environments.base import Step
+from masp.macros import execution
 
 CONTINUES, TRUNCATED, TERMINATED = 0, 1, 2
 """What follows a step: another step; a value that is bootstrapped; nothing (a lost life counts as termination)."""
@@ -36,7 +38,7 @@ class Continuations(NamedTuple):
     consistent: Array  # [B, A] bool
     reward: Array  # [B, A], sum of gamma^i r_i
     discount: Array  # [B, A], gamma^steps, 0 where terminated
-    steps: Array  # [B, A] int32, steps to the end of the action or of the episode
+    steps: Array  # [B, A] int32, steps to the end of the action or of the episode, or to a forbidden primitive
 
 
 def init(num_ticks: int, num_envs: int) -> Steps:
@@ -57,7 +59,14 @@ def write(steps: Steps, tick: Array, primitives: Array, reward: Array, step: Ste
 
 
 def continuations(
-    steps: Steps, tick: Array, row: Array, env: Array, table: Array, lengths: Array, gamma: float
+    steps: Steps,
+    tick: Array,
+    row: Array,
+    env: Array,
+    table: Array,
+    lengths: Array,
+    gamma: float,
+    masks: Array | None = None,
 ) -> Continuations:
     """All actions, compared with the steps played from rows (`row`, `env`) [B] on; each row has at least one step.
 
@@ -65,6 +74,7 @@ def continuations(
       tick: [] ticks played so far: the row of the newest observation, which has no step yet.
       table: [A, longest] primitives of every action.
       lengths: [A] int32.
+      masks: [T, N, P] bool, the action mask of each row; None: nothing is ever forbidden.
     """
     num_ticks, longest = steps.end.shape[0], table.shape[1]
     offsets = jnp.arange(longest)
@@ -74,6 +84,8 @@ def continuations(
     ended = (end != CONTINUES) & (offsets < available[:, None])
     steps_to_end = jnp.where(jnp.any(ended, axis=1), jnp.argmax(ended, axis=1) + 1, longest)
     count = jnp.minimum(lengths, steps_to_end[:, None])  # [B, A]
+    if masks is not None:
+        count = jnp.minimum(count, _steps_to_forbidden(masks[indices], table))
     after_end = offsets >= count[..., None]  # [B, A, longest]
     same = jnp.all((table == primitive[:, None]) | after_end, axis=2)
     # Sums over 1, 2, ... steps; those that reach beyond the available steps belong to no consistent action.
@@ -86,6 +98,17 @@ def continuations(
         discount=jnp.where(terminated, 0.0, gamma ** count.astype(returns.dtype)),
         steps=count,
     )
+
+
+def _steps_to_forbidden(masks: Array, table: Array) -> Array:
+    """[B, A] steps of each action before the first primitive that is forbidden; `masks` [B, longest, P] from a row on.
+
+    A first primitive counts as allowed: where it is not, it was not played, so the action is not consistent.
+    """
+    longest = table.shape[1]
+    forbidden = ~masks[:, jnp.arange(longest), table]  # [B, A, longest]
+    forbidden = forbidden.at[..., 0].set(False)
+    return jnp.where(jnp.any(forbidden, axis=2), jnp.argmax(forbidden, axis=2), longest)
 
 
 def draw(
@@ -109,7 +132,7 @@ def draw(
     key_row, key_action = jax.random.split(key)
     start, env = batch.leaf // num_envs, batch.leaf % num_envs
     row = (start + _uniform_below(memory.span[start, env], key_row)) % num_ticks
-    options = continuations(memory.steps, tick, row, env, table, lengths, gamma)
+    options = continuations(memory.steps, tick, row, env, table, lengths, gamma, memory.masks)
     rank = _uniform_below(jnp.sum(options.consistent, axis=1), key_action)
     action = jnp.argmax(jnp.cumsum(options.consistent, axis=1) > rank[:, None], axis=1).astype(jnp.int32)
 
@@ -123,6 +146,7 @@ def draw(
         r_t=of_action(options.reward),
         discount_t=of_action(options.discount),
         s_t=replay.stacked(memory, next_row, env, observation_shape, stack),
+        allowed_t=None if memory.masks is None else execution.allowed_actions(memory.masks[next_row, env], table),
     )
     both = jax.tree.map(lambda *rows: jnp.concatenate(rows), batch.transition, transition)
     return Batch(both, jnp.concatenate([batch.weight, batch.weight]), batch.leaf)

@@ -62,7 +62,7 @@ class Learner:
     network: QNetwork
     config: TrainConfig
     choosable: tuple[bool, ...]
-    """[A] which actions greedy decisions and targets may choose."""
+    """[A] which actions greedy decisions and targets may choose where the action mask allows them."""
 
     @property
     def support(self) -> Array:
@@ -169,7 +169,9 @@ class Learner:
             selector = self.values(state.params, s_t, context, noise[0])
         else:
             selector = ops.expected_values(target_outputs, self.support)
-        selector = jnp.where(jnp.asarray(self.choosable), selector, -jnp.inf)
+        allowed = batch.transition.allowed_t
+        choosable = jnp.asarray(self.choosable) if allowed is None else jnp.asarray(self.choosable) & allowed
+        selector = jnp.where(choosable, selector, -jnp.inf)
         per_row = jax.vmap(losses.td_target, in_axes=(0, 0, 0, 0, None))
         return per_row(batch.transition.r_t, batch.transition.discount_t, target_outputs, selector, self.support)
 

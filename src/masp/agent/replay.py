@@ -34,6 +34,7 @@ class ReplayState(NamedTuple):
     tree: Tree  # T * N leaves, priority^exponent of the window that starts at a row
     largest: Array  # [], the largest priority^exponent so far: what a new window gets
     steps: Any  # credit.Steps of the same rows; () without intra-option learning
+    masks: Any  # [T, N, P] bool, the action mask of each row; None where nothing is ever forbidden
 
 
 class Transition(NamedTuple):
@@ -44,6 +45,7 @@ class Transition(NamedTuple):
     r_t: Array  # [B]
     discount_t: Array  # [B]
     s_t: Array  # [B, ...]
+    allowed_t: Any = None  # [B, A] bool, actions that the mask of s_t allows; None where nothing is ever forbidden
 
 
 class Batch(NamedTuple):
@@ -59,9 +61,19 @@ class Batch(NamedTuple):
 
 
 def init(
-    num_ticks: int, num_envs: int, observation_shape: tuple[int, ...], dtype: np.dtype, steps: Any = ()
+    num_ticks: int,
+    num_envs: int,
+    observation_shape: tuple[int, ...],
+    dtype: np.dtype,
+    steps: Any = (),
+    masked_primitives: int = 0,
 ) -> ReplayState:
-    """An empty ring; `steps`: an empty ring of single steps, where they teach too."""
+    """An empty ring.
+
+    Args:
+      steps: an empty ring of single steps, where they teach too.
+      masked_primitives: number of primitives where the environment has action masks; 0: it has none.
+    """
     grid = (num_ticks, num_envs)
     return ReplayState(
         observations=jnp.zeros((*grid, math.prod(observation_shape)), dtype),
@@ -73,17 +85,21 @@ def init(
         tree=priorities.init(num_ticks * num_envs),
         largest=jnp.ones(()),
         steps=steps,
+        masks=jnp.ones((*grid, masked_primitives), bool) if masked_primitives else None,
     )
 
 
-def write_row(state: ReplayState, tick: Array, observation: Array, age: Array) -> ReplayState:
-    """Store the observation [N, ...] of `tick` in the place of the oldest row (see `write_windows`)."""
+def write_row(
+    state: ReplayState, tick: Array, observation: Array, age: Array, mask: Array | None = None
+) -> ReplayState:
+    """Store the observation [N, ...] of `tick`, and its action mask, in place of the oldest row (`write_windows`)."""
     slot = tick % state.age.shape[0]
     flat = observation.reshape(1, observation.shape[0], -1).astype(state.observations.dtype)
     young = jnp.minimum(age, 255).astype(jnp.uint8)[None]
     return state._replace(
         observations=jax.lax.dynamic_update_slice(state.observations, flat, (slot, 0, 0)),
         age=jax.lax.dynamic_update_slice(state.age, young, (slot, 0)),
+        masks=None if mask is None else jax.lax.dynamic_update_slice(state.masks, mask[None], (slot, 0, 0)),
     )
 
 
@@ -125,6 +141,13 @@ def sample(
     # w = (count * P)^-b / max w: the count and the total cancel, the rarest row of the batch has weight 1.
     weight = (priority / jnp.min(priority)) ** -importance_exponent
     return Batch(transition, weight, leaf)
+
+
+def masks_after(state: ReplayState, leaf: Array) -> Array:
+    """[B, P] action masks of the rows that the windows at rows `leaf` [B] bootstrap from."""
+    num_ticks, num_envs = state.age.shape
+    row, env = leaf // num_envs, leaf % num_envs
+    return state.masks[(row + state.span[row, env]) % num_ticks, env]
 
 
 def reprioritise(state: ReplayState, leaf: Array, loss: Array, exponent: float) -> ReplayState:

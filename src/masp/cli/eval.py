@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
     run = load_run(args.run_dir, args.env_options)
     with working(f"playing {args.episodes:,} episodes of {run.config.env}; the program is compiled first"):
-        score, steps = run.evaluate(args.episodes, args.seed)
-    above = run.success_above
+        played = run.play(args.episodes, args.seed)
+    score, successes = played.score, played.successes(run.success_above)
     report = {
         "run_dir": str(args.run_dir),
         "env": run.config.env,
@@ -51,8 +51,8 @@ def run(args: argparse.Namespace) -> int:
         "seed": args.seed,
         "return": float(np.mean(score)),
         "return_interval": bootstrap_interval(score),
-        "success": None if above is None else float(np.mean(score > above)),
-        "episode_steps": float(np.mean(steps)),
+        "success": None if successes is None else float(np.mean(successes)),
+        "episode_steps": float(np.mean(played.steps)),
     }
     if args.video:
         report["video"] = args.video
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"{args.run_dir}: return {report['return']:.3f} [{low:.3f}, {high:.3f}] over {args.episodes} episodes", end=""
     )
-    print("" if above is None else f", success {report['success']:.3f}", end="")
+    print("" if successes is None else f", success {report['success']:.3f}", end="")
     print(f", {report['episode_steps']:.1f} steps an episode")
     if args.video:
         print(f"video of {report['video_steps']} steps: {args.video}")

@@ -64,24 +64,25 @@ def run(args: argparse.Namespace) -> int:
     names = env.info.actions.primitive_names
     header = RecordingHeader(env.info.env_id, env.info.actions.num_primitives, names)
     scores: list[float] = []
+    successes: list[bool | None] = []
     steps = 0
     with _writers(args, header, env.info) as (writer, data_set), _progress(args.episodes) as show:
 
         def write(episode: record.PlayedEpisode) -> None:
             nonlocal steps
-            threshold, score = env.info.success_above, episode.score
-            success = None if threshold is None else score > threshold
+            score, success = episode.score, episode.success(env.info.success_above)
             finite_score = score if math.isfinite(score) else None
             frames = len(episode.actions) * env.info.frames_per_step
             writer.add(RecordedEpisode(episode.actions, finite_score, success, frames))
             if data_set is not None:
                 data_set.add(episode.observations, episode.actions, episode.rewards, episode.terminated, success)
             scores.append(score)
+            successes.append(success)
             steps += len(episode.actions)
             show(len(scores))
 
         record.play_episodes(env, policy, args.episodes, args.seed, write, data_set is not None)
-    _report(args, env.info, scores, steps)
+    _report(args, env.info, scores, successes, steps)
     return 0
 
 
@@ -158,8 +159,8 @@ def _progress(total: int) -> Iterator[Callable[[int], None]]:
         yield lambda done: bar.update(task, completed=done)
 
 
-def _report(args: argparse.Namespace, info: Any, scores: list[float], steps: int) -> None:
-    threshold = info.success_above
+def _report(args: argparse.Namespace, info: Any, scores: list[float], successes: list[bool | None], steps: int) -> None:
+    unknown = all(success is None for success in successes)
     summary = {
         "out": str(args.out),
         "minari": args.minari,
@@ -169,12 +170,12 @@ def _report(args: argparse.Namespace, info: Any, scores: list[float], steps: int
         "steps": steps,
         "frames": steps * info.frames_per_step,
         "return": sum(scores) / len(scores),
-        "success": None if threshold is None else sum(score > threshold for score in scores) / len(scores),
+        "success": None if unknown else sum(map(bool, successes)) / len(successes),
     }
     if args.json:
         print(json_text.dumps(summary))
         return
-    success = "" if threshold is None else f", success {summary['success']:.3f}"
+    success = "" if unknown else f", success {summary['success']:.3f}"
     result = f"{len(scores):,} episodes of {info.env_id}, {steps:,} steps; return {summary['return']:.3f}{success}"
     print(f"{args.out}: {result}")
     if args.minari:

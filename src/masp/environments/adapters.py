@@ -62,7 +62,7 @@ class GymnaxEnv:
 
 
 class PgxEnv:
-    """One player; actions are not masked, so an action that is illegal ends the game as pgx's rules say."""
+    """One player; pgx's legal actions are the action mask."""
 
     def __init__(self, env: Any):
         self._env = env
@@ -80,6 +80,10 @@ class PgxEnv:
         reward = jnp.squeeze(state.rewards, 0).astype(jnp.float32)
         truncated = state.truncated & ~state.terminated
         return state, _converted(state.observation, self.info), reward, state.terminated, truncated
+
+    def action_mask(self, state: Any) -> Array:
+        """[primitives] bool"""
+        return state.legal_action_mask
 
 
 def _info(env_id: str, observation: Any, num_actions: int, limit: int | None) -> EnvInfo:

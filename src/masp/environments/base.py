@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class EnvInfo:
     """Upper bound on the length of an episode."""
 
 
+SUCCESS_UNKNOWN = -1
+"""Value in `Step.success` where the environment does not say whether the episode succeeded."""
+
+
 class Step(NamedTuple):
     """The result of one tick of N environments."""
 
@@ -58,6 +62,8 @@ class Step(NamedTuple):
     terminated: Any  # [N] bool
     truncated: Any  # [N] bool
     life_lost: Any  # [N] bool, ends the return but not the episode
+    action_mask: Any = None  # [N, P] bool, primitives allowed after `observation`; None: the environment has no masks
+    success: Any = None  # [N] int8 at the end of an episode: 1, 0 or SUCCESS_UNKNOWN; None: it never says
 
 
 class JaxEnv(Protocol):
@@ -78,8 +84,30 @@ class JaxEnv(Protocol):
 # A JAX environment may also have `render(state)`, an image [H, W, 3] of uint8, which videos show.
 
 
+@runtime_checkable
+class MaskedJaxEnv(JaxEnv, Protocol):
+    """A JAX environment with action masks."""
+
+    def action_mask(self, state: Any) -> Array:
+        """[P] bool, the primitives that are allowed in `state`; at least one unless it is terminal."""
+        ...
+
+
+@runtime_checkable
+class JudgingJaxEnv(JaxEnv, Protocol):
+    """A JAX environment that says itself whether an episode succeeded."""
+
+    def success(self, state: Any) -> Array:
+        """[] bool, whether the episode that ends in `state` succeeded."""
+        ...
+
+
 class HostEnv(Protocol):
-    """N environments stepped from Python; each resets itself in the tick after the end of its episode."""
+    """N environments stepped from Python; each resets itself in the tick after the end of its episode.
+
+    One with action masks has them in each `Step`, and those of the first observations as `action_mask` [N, P] after a
+    `reset` (see `first_mask`).
+    """
 
     @property
     def info(self) -> EnvInfo: ...
@@ -104,6 +132,11 @@ class HostEnv(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def first_mask(env: Any) -> np.ndarray | None:
+    """[N, P] the action masks of the first observations of a `HostEnv`; None: it has none."""
+    return getattr(env, "action_mask", None)
 
 
 EVALUATION_BIT = 1 << 30

@@ -11,16 +11,20 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from masp.environments.base import SUCCESS_UNKNOWN
 from masp.errors import UserError
 
 
 class Outcome(NamedTuple):
-    """The result of one step without the observation."""
+    """The result of one step, or of a reset, without the observation."""
 
-    reward: float
-    terminated: bool
-    truncated: bool
-    life_lost: bool
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    life_lost: bool = False
+    success: int = SUCCESS_UNKNOWN
+    action_mask: np.ndarray | None = None
+    """[P] bool"""
 
 
 class EpisodeEnv:
@@ -36,12 +40,14 @@ class EpisodeEnv:
         self._space = env.observation_space
         self._flattens = self._space.shape != row.shape
         self._actions: list[int] = []
+        self._has_masks: bool | None = None  # None: not yet known
 
-    def reset(self, seed: int) -> None:
+    def reset(self, seed: int) -> Outcome:
         """Begin the episode of this seed."""
         self._actions = []
-        observation, _ = self._require_values("reset", self.env.reset(seed=seed), "observation, info")
+        observation, info = self._require_values("reset", self.env.reset(seed=seed), "observation, info")
         self._observe(observation)
+        return Outcome(action_mask=self._mask(info, terminated=False))
 
     def step(self, action: int) -> Outcome:
         """Play one primitive action."""
@@ -50,8 +56,9 @@ class EpisodeEnv:
         self._actions.append(action)
         self._observe(observation)
         # A termination in the last allowed step is not a truncation.
-        truncated = bool(truncated and not terminated)
-        return Outcome(float(reward), bool(terminated), truncated, bool(info.get("life_lost", False)))
+        ends = bool(terminated), bool(truncated and not terminated), bool(info.get("life_lost", False))
+        success = int(bool(info["success"])) if info.get("success") is not None else SUCCESS_UNKNOWN
+        return Outcome(float(reward), *ends, success, self._mask(info, terminated))
 
     def save(self, _: None = None) -> bytes:
         """The state of the episode."""
@@ -88,6 +95,26 @@ class EpisodeEnv:
     @property
     def _saves_state(self) -> bool:
         return bool(getattr(self.env, "saves_state", False))
+
+    def _mask(self, info: dict[str, Any], terminated: bool) -> np.ndarray | None:
+        """[P] bool, `info["action_mask"]`; None: the environment has no masks."""
+        given = info.get("action_mask")
+        if self._has_masks is None:
+            self._has_masks = given is not None
+        if not self._has_masks and given is None:
+            return None
+        count = int(self.env.action_space.n)  # type: ignore[attr-defined]
+        if given is None and terminated:  # nothing is chosen any more
+            return np.ones(count, bool)
+        where = f"environment {self._index}, after step {len(self._actions)} of its episode"
+        if given is None or not self._has_masks:
+            raise UserError(f'{where}: info["action_mask"] must be there in every step and reset, or never')
+        mask = np.asarray(given)
+        if mask.shape != (count,) or mask.dtype.kind not in "biu":
+            raise UserError(f"{where}: expected an action mask of {count} truth values, got {mask.dtype}{mask.shape}")
+        if not (terminated or mask.any()):
+            raise UserError(f"{where}: the action mask allows no action")
+        return mask.astype(bool)
 
     def _observe(self, observation: Any) -> None:
         if self._flattens:

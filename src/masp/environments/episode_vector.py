@@ -33,13 +33,16 @@ class EpisodeVector(ABC):
         self._seed: int | None = None
         self._episode = np.zeros(num_envs, np.int64)
         self._resetting = np.zeros(num_envs, bool)
+        self.action_mask: np.ndarray | None = None
+        """[N, P] of the newest observations; None: the environments have no masks."""
 
     def reset(self, seed: int) -> np.ndarray:
         """Start new episodes; [N, ...] first observations. The same seed gives the same episodes."""
         self._start(seed)
         self._episode[:] = 0
         self._resetting[:] = False
-        self._request([("reset", self._episode_seed(i)) for i in range(self.num_envs)])
+        outcomes = self._request([("reset", self._episode_seed(i)) for i in range(self.num_envs)])
+        self.action_mask = _stacked_masks(outcomes)
         return self._observation.copy()
 
     def step(self, actions: np.ndarray) -> Step:
@@ -50,15 +53,17 @@ class EpisodeVector(ABC):
             ("reset", self._episode_seed(i)) if self._resetting[i] else ("step", action)
             for i, action in enumerate(np.asarray(actions).tolist())
         ]
-        outcomes: list[Outcome | None] = self._request(requests)
-        reward = np.zeros(self.num_envs, np.float32)
-        terminated, truncated, life_lost = np.zeros((3, self.num_envs), bool)
-        for i, outcome in enumerate(outcomes):
-            if outcome is not None:
-                reward[i], terminated[i], truncated[i], life_lost[i] = outcome
+        outcomes: list[Outcome] = self._request(requests)
+        reward = np.array([outcome.reward for outcome in outcomes], np.float32)
+        terminated = np.array([outcome.terminated for outcome in outcomes])
+        truncated = np.array([outcome.truncated for outcome in outcomes])
+        life_lost = np.array([outcome.life_lost for outcome in outcomes])
+        success = np.array([outcome.success for outcome in outcomes], np.int8)
         self._resetting = terminated | truncated
+        self.action_mask = _stacked_masks(outcomes)
         # A copy, because the caller may keep it, or pass it to a device that reads it later.
-        return Step(self._observation.copy(), reward, terminated, truncated, life_lost)
+        observation = self._observation.copy()
+        return Step(observation, reward, terminated, truncated, life_lost, self.action_mask, success)
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """The current episode of each environment; `restore` with the seed of the run recovers it."""
@@ -117,3 +122,9 @@ class EpisodeVector(ABC):
     def _require_reset(self) -> None:
         if self._seed is None:
             raise RuntimeError("reset(seed) or restore(seed, snapshot) comes first")
+
+
+def _stacked_masks(outcomes: list[Outcome]) -> np.ndarray | None:
+    """[N, P] the action masks of all environments; None: they have none."""
+    masks = [outcome.action_mask for outcome in outcomes]
+    return None if masks[0] is None else np.stack(masks)  # type: ignore[arg-type]

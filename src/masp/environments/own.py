@@ -76,7 +76,9 @@ def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 
 
 def _require_no_workers(env_id: str, workers: int) -> None:
     if workers:
-        raise UserError(f"{env_id} is a JAX environment and is compiled together with training: leave out --env-workers")
+        raise UserError(
+            f"{env_id} is a JAX environment and is compiled together with training: leave out --env-workers"
+        )
 
 
 def _vector(

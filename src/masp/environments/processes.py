@@ -64,8 +64,9 @@ class ProcessVector(EpisodeVector):
     def _start(self, seed: int) -> None:
         super()._start(seed)
         if not self._workers:
-            shares = [range(share[0], share[-1] + 1) for share in np.array_split(range(self.num_envs), self._num_workers)]
-            self._observation = start_workers(self._workers, self.info.env_id, self._make, self._observation, shares)
+            shares = np.array_split(np.arange(self.num_envs), self._num_workers)
+            ranges = [range(int(share[0]), int(share[-1]) + 1) for share in shares]
+            self._observation = start_workers(self._workers, self.info.env_id, self._make, self._observation, ranges)
 
     def _request(self, requests: list[Request]) -> list[Any]:
         """Send all requests, then collect the answers; an exception ends all processes."""

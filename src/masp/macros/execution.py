@@ -1,8 +1,9 @@
 """Playing macros in a batch of environments, each at its own position in its own macro.
 
 A macro is a semi-Markov step: its reward is the sum of gamma^i r_i over the steps that were played, its discount
-gamma^steps, or 0 if the episode terminated (or a life was lost). A macro stops early when the episode ends. All
-functions are pure and elementwise over [N] environments; both training loops use them.
+gamma^steps, or 0 if the episode terminated (or a life was lost). A macro stops early when the episode ends, and before
+a primitive that the environment's action mask forbids. All functions are pure and elementwise over [N] environments;
+both training loops use them.
 """
 
 from __future__ import annotations
@@ -49,6 +50,21 @@ def primitives(state: MacroState, table: Array) -> Array:
     return table[state.action, state.position]
 
 
+def allowed_actions(mask: Array, table: Array) -> Array:
+    """[..., A] whether each action is allowed, as its first primitive is; `mask` [..., primitives]."""
+    return mask[..., table[:, 0]]
+
+
+def next_is_forbidden(state: MacroState, mask: Array, table: Array) -> Array:
+    """[N] whether `mask` [N, primitives], of the state after a step, forbids the next primitive of the macro.
+
+    After the last step of an action the answer is meaningless.
+    """
+    following = jnp.minimum(state.position + 1, table.shape[1] - 1)
+    next_primitive = table[state.action, following]
+    return ~jnp.take_along_axis(mask, next_primitive[:, None], axis=1)[:, 0]
+
+
 def advance(
     state: MacroState,
     reward: Array,
@@ -57,6 +73,7 @@ def advance(
     idle: Array,
     lengths: Array,
     gamma: float,
+    forbidden: Array | bool = False,
 ) -> tuple[MacroState, Decision]:
     """Account for one step of each environment.
 
@@ -66,12 +83,13 @@ def advance(
       truncated: [N] bool, the episode was cut; the return bootstraps.
       idle: [N] bool, environments that were reset in this tick and played no step.
       lengths: [A] int32, `ActionSet.lengths`.
+      forbidden: [N] bool, the macro cannot go on, see `next_is_forbidden`.
     """
     steps = state.position + 1
     cumulative_reward = state.reward + state.discount * reward
     discount = state.discount * gamma
     last = terminated | truncated
-    done = (last | (steps >= lengths[state.action])) & ~idle
+    done = (last | (steps >= lengths[state.action]) | forbidden) & ~idle
     decision = Decision(done, state.action, cumulative_reward, jnp.where(terminated, 0.0, discount), steps, last)
     restart = done | idle
     next_state = MacroState(

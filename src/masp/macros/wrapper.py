@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 from masp.errors import UserError
@@ -39,6 +40,11 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
       steps: number of primitive steps that were played.
       raw_reward: undiscounted sum of the rewards.
 
+    Where the environment gives `info["action_mask"]` [primitives], a macro ends before a primitive that it forbids, and
+    the mask becomes one of all actions [A], macros included: an action is allowed where its first primitive is. To
+    choose only allowed actions is up to the learner; the first primitive of any other is played as the environment sees
+    fit.
+
     Whatever counts steps or sums rewards belongs inside: `MacroActionEnv(Monitor(env), actions)` and
     `MacroActionEnv(RecordEpisodeStatistics(env), actions)` report primitive steps and the environment's own return;
     outside, they report decisions and rewards that are already discounted.
@@ -63,6 +69,12 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
         self.gamma = float(gamma)
         self.action_space = spaces.Discrete(len(actions))
         self._sequences = actions.sequences()
+        self._first_primitives = [sequence[0] for sequence in self._sequences]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """First observation and info of a new episode."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return observation, self._with_all_actions(info)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Observation, discounted reward, terminated, truncated and info after one decision."""
@@ -70,7 +82,10 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
             raise ValueError(f"action {action!r} is not in 0..{len(self.actions) - 1}")
         steps, discount = 0, 1.0
         reward = raw_reward = 0.0
+        info: dict[str, Any] = {}
         for primitive in self._sequences[int(action)]:
+            if steps and "action_mask" in info and not info["action_mask"][primitive]:
+                break
             observation, step_reward, terminated, truncated, info = self.env.step(primitive)
             reward += discount * float(step_reward)
             raw_reward += float(step_reward)
@@ -78,5 +93,11 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
             steps += 1
             if terminated or truncated:
                 break
-        info = {**info, "discount": 0.0 if terminated else discount, "steps": steps, "raw_reward": raw_reward}
-        return observation, reward, terminated, truncated, info
+        additions = {"discount": 0.0 if terminated else discount, "steps": steps, "raw_reward": raw_reward}
+        return observation, reward, terminated, truncated, {**self._with_all_actions(info), **additions}
+
+    def _with_all_actions(self, info: dict[str, Any]) -> dict[str, Any]:
+        """`info` with an action mask [A] in place of one [primitives], of the same type."""
+        if "action_mask" not in info:
+            return info
+        return {**info, "action_mask": np.asarray(info["action_mask"])[self._first_primitives]}

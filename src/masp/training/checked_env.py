@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from masp.environments.base import EnvInfo, HostEnv, Step
+from masp.environments.base import EnvInfo, HostEnv, Step, first_mask
 from masp.errors import TrainingError, UserCodeError, UserError
 
 
@@ -29,6 +29,11 @@ class CheckedEnv:
     @property
     def num_envs(self) -> int:
         return self._env.num_envs
+
+    @property
+    def action_mask(self) -> np.ndarray | None:
+        """[N, P] the action masks of the first observations, after `reset`; None: the environment has none."""
+        return first_mask(self._env)
 
     def reset(self, seed: int) -> np.ndarray:
         """[N, ...] first observations of new episodes."""

@@ -13,7 +13,7 @@ from jax import Array
 
 from masp.agent.agent import Agent, AgentState, Keys, MacroTables, Report, Start, empty_tally, seed_axes
 from masp.config import TrainConfig
-from masp.environments.base import JaxEnv, Step
+from masp.environments.base import JaxEnv, JudgingJaxEnv, MaskedJaxEnv, Step
 from masp.macros.actions import ActionSet
 from masp.ops.ordering import after
 from masp.training import evaluation
@@ -43,7 +43,7 @@ class CompiledLoop:
         def one(keys: Keys, start: Start) -> TrainState:
             resets = jax.random.split(jax.random.fold_in(keys.environment, 0), self.agent.config.num_envs)
             envs, observation = jax.vmap(self.env.reset)(resets)
-            return TrainState(self.agent.init(keys, observation, start), envs)
+            return TrainState(self.agent.init(keys, observation, start, action_masks(self.env, envs)), envs)
 
         starts = [start_of(config, own) for config, own in zip(configs, actions, strict=True)]
         state = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
@@ -186,12 +186,12 @@ class CompiledLoop:
             envs, step = step_or_reset(self.env, envs, primitives, rollout.actor.resetting, key_env)
             rollout, ended = evaluation.advance(self.agent, policy, rollout, step)
             first = ended.ended & ~over
-            newest = Played(ended.score, ended.steps, rollout.predicted, rollout.obtained)
+            newest = Played(ended.score, ended.steps, rollout.predicted, rollout.obtained, ended.success)
             played = jax.tree.map(lambda new, old: jnp.where(first, new, old), newest, played)
             return envs, rollout, over | ended.ended, played, tick + 1
 
-        nothing = Played(blank, blank.astype(jnp.int32), blank, blank)
-        rollout = evaluation.begin(self.agent, policy, observation)
+        nothing = Played(blank, blank.astype(jnp.int32), blank, blank, blank.astype(jnp.int8))
+        rollout = evaluation.begin(self.agent, policy, observation, action_masks(self.env, envs))
         carry = (envs, rollout, blank > 0, nothing, jnp.zeros((), jnp.int32))
         return jax.lax.while_loop(going, tick, carry)[3]
 
@@ -220,6 +220,11 @@ def _none(leaf: Any) -> bool:
     return leaf is None
 
 
+def action_masks(env: JaxEnv, states: Any) -> Array | None:
+    """[N, primitives] bool, the action masks of N environments; None: the environment has none."""
+    return jax.vmap(env.action_mask)(states).astype(bool) if isinstance(env, MaskedJaxEnv) else None
+
+
 def step_or_reset(env: JaxEnv, envs: Any, actions: Array, resetting: Array, key: Array) -> tuple[Any, Step]:
     """One tick of N environments: those that are `resetting` [N] start a new episode, the others play."""
 
@@ -230,7 +235,9 @@ def step_or_reset(env: JaxEnv, envs: Any, actions: Array, resetting: Array, key:
         state = jax.tree.map(lambda new, old: jnp.where(reset, new, old), new_state, state)
         observation = jnp.where(reset, new_observation, observation)
         played = ~reset
-        step = Step(observation, reward * played, terminated & played, truncated & played, jnp.array(False))
-        return state, step
+        ends = (terminated & played, truncated & played, jnp.array(False))
+        mask = env.action_mask(state).astype(bool) if isinstance(env, MaskedJaxEnv) else None
+        success = env.success(state).astype(jnp.int8) if isinstance(env, JudgingJaxEnv) else None
+        return state, Step(observation, reward * played, *ends, mask, success)
 
     return jax.vmap(one)(envs, actions, resetting, jax.random.split(key, resetting.shape[0]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from masp.agent.acting import ActorState, Episodes
 from masp.agent.agent import Agent, MacroTables
-from masp.environments.base import Step
+from masp.environments.base import SUCCESS_UNKNOWN, Step
 
 
 class Policy(NamedTuple):
@@ -36,12 +37,23 @@ class Played(NamedTuple):
     steps: Any
     predicted: Any  # value of the best action in the first state
     obtained: Any  # discounted return, as it is learned from
+    success: Any  # int8: 1, 0 or SUCCESS_UNKNOWN, as the environment said at the end
+
+    def successes(self, success_above: float | None) -> np.ndarray | None:
+        """[...] bool, as the environment says, or else by `success_above`; None: neither says it of any episode.
+
+        Of an environment that says it of some episodes only, all others count as failures.
+        """
+        said = np.asarray(self.success) != SUCCESS_UNKNOWN
+        if success_above is not None:
+            return np.where(said, np.asarray(self.success) == 1, np.asarray(self.score) > success_above)
+        return np.asarray(self.success) == 1 if said.any() else None
 
 
-def begin(agent: Agent, policy: Policy, observation: Array) -> Rollout:
-    """Right after a reset that gave `observation` [N, ...]."""
+def begin(agent: Agent, policy: Policy, observation: Array, mask: Array | None = None) -> Rollout:
+    """Right after a reset that gave `observation` [N, ...] and perhaps an action mask [N, P]."""
     blank = jnp.zeros(observation.shape[0])
-    return Rollout(agent.actor(policy.macros).init(observation), blank, blank, blank)
+    return Rollout(agent.actor(policy.macros).init(observation, mask), blank, blank, blank)
 
 
 def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Array) -> tuple[Rollout, Array]:
@@ -52,7 +64,7 @@ def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Arr
     actor, primitives = acting.decide(actor, values, agent.config.eval_epsilon, tick, key)
     begun = Rollout(
         actor,
-        predicted=jnp.where(first, jnp.max(acting.masked(values), axis=1), rollout.predicted),
+        predicted=jnp.where(first, jnp.max(acting.masked(actor, values), axis=1), rollout.predicted),
         obtained=jnp.where(first, 0.0, rollout.obtained),
         weight=jnp.where(first, 1.0, rollout.weight),
     )

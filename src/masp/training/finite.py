@@ -42,6 +42,9 @@ def _problem(report: Report, env: str) -> str:
     if int(tally.bad_tick) >= 0:
         where = f"environment {int(tally.bad_env)}, tick {int(tally.bad_tick)}"
         return f"{env}: an observation or reward is not a finite number ({where})"
+    if int(tally.empty_mask_tick) >= 0:
+        where = f"environment {int(tally.empty_mask_env)}, after tick {int(tally.empty_mask_tick)}"
+        return f"{env}: the action mask allows no action ({where})"
     for name, value in tally.metrics._asdict().items():
         if not np.isfinite(value):
             return f"{name.replace('_', ' ')} is not finite; a smaller --learning-rate or --penalty-weight may help"

@@ -49,7 +49,7 @@ class HostLoop:
         self._seed = derived_seed(config.seed, "training")
         observation = jnp.asarray(self.env.reset(self._seed))
         keys, start = start_of(config, own)
-        return HostState(jax.jit(self.agent.init)(keys, observation, start), ())
+        return HostState(jax.jit(self.agent.init)(keys, observation, start, self.env.action_mask), ())
 
     def frames(self, state: HostState) -> np.ndarray:
         """[1] frames played so far."""
@@ -140,21 +140,22 @@ class HostLoop:
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]
-        rollout = self._evaluation_begin(policy, env.reset(derived_seed(int(key[1]), "evaluation")))
+        observation = env.reset(derived_seed(int(key[1]), "evaluation"))
+        rollout = self._evaluation_begin(policy, observation, env.action_mask)
         tick = 0
         while any(len(episodes) < rounds for episodes in done):
             rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)
             rollout, ended = self._evaluation_advance(policy, rollout, env.step(np.asarray(primitives)))
             for i in np.flatnonzero(ended.ended):
-                figures = (ended.score, ended.steps, rollout.predicted, rollout.obtained)
+                figures = (ended.score, ended.steps, rollout.predicted, rollout.obtained, ended.success)
                 done[i].append(tuple(figure[i].item() for figure in figures))
             tick += 1
         by_round = [one[r] for r in range(rounds) for one in done][:episodes]
         return Played(*[np.array(part) for part in zip(*by_round, strict=True)])
 
     @partial(jax.jit, static_argnums=0)
-    def _evaluation_begin(self, policy: Policy, observation: Array) -> Rollout:
-        return evaluation.begin(self.agent, policy, observation)
+    def _evaluation_begin(self, policy: Policy, observation: Array, mask: Array | None) -> Rollout:
+        return evaluation.begin(self.agent, policy, observation, mask)
 
     @partial(jax.jit, static_argnums=0, donate_argnums=2)
     def _evaluation_decide(self, policy: Policy, rollout: Rollout, key: Array, tick: Array) -> tuple[Rollout, Array]:

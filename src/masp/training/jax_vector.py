@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from masp.environments.base import EnvInfo, JaxEnv, Step
-from masp.training.compiled import step_or_reset
+from masp.training.compiled import action_masks, step_or_reset
 
 
 class JaxVector:
@@ -19,11 +19,13 @@ class JaxVector:
     def __init__(self, env: JaxEnv, num_envs: int = 1):
         self._env, self._num_envs = env, num_envs
         self._reset = jax.jit(jax.vmap(env.reset))
+        self._masks = jax.jit(partial(action_masks, env))
         self._step = jax.jit(partial(step_or_reset, env))
         self._key: Array = jax.random.PRNGKey(0)
         self._tick = 0
         self._state: Any = None
         self._resetting = np.zeros(num_envs, bool)
+        self.action_mask: np.ndarray | None = None
 
     @property
     def info(self) -> EnvInfo:
@@ -38,6 +40,7 @@ class JaxVector:
         self._key, self._tick = jax.random.PRNGKey(seed), 0
         self._resetting[:] = False
         self._state, observation = self._reset(jax.random.split(self._key, self.num_envs))
+        self.action_mask = jax.tree.map(np.asarray, self._masks(self._state))
         return np.asarray(observation)
 
     def step(self, actions: np.ndarray) -> Step:
@@ -45,7 +48,7 @@ class JaxVector:
         self._tick += 1
         key = jax.random.fold_in(self._key, self._tick)
         self._state, step = self._step(self._state, actions, self._resetting, key)
-        step = Step(*[np.asarray(part) for part in step])
+        step = jax.tree.map(np.asarray, step)
         self._resetting = step.terminated | step.truncated
         return step
 

@@ -14,7 +14,7 @@ from jax import Array
 from masp.agent.acting import ActorState
 from masp.agent.agent import Agent, MacroTables
 from masp.environments import is_jax, make_env
-from masp.environments.base import EnvInfo, HostEnv, Step, derived_seed
+from masp.environments.base import EnvInfo, HostEnv, Step, derived_seed, first_mask
 from masp.errors import UserError
 from masp.training.jax_vector import JaxVector
 from masp.training.run import Run
@@ -57,9 +57,9 @@ class RunPolicy:
         self._epsilon = run.config.eval_epsilon if epsilon is None else epsilon
         self._key, self._tick = jax.random.PRNGKey(seed), 0
 
-    def begin(self, observation: np.ndarray) -> None:
-        """[N, ...] first observations."""
-        self.state = self._agent.actor(self._macros).init(jnp.asarray(observation))
+    def begin(self, observation: np.ndarray, mask: np.ndarray | None) -> None:
+        """[N, ...] first observations, and their action masks [N, P] if the environment has any."""
+        self.state = self._agent.actor(self._macros).init(jnp.asarray(observation), mask)  # type: ignore[arg-type]
 
     def act(self) -> np.ndarray:
         """[N] the next primitives."""
@@ -86,7 +86,7 @@ def play(run: Run, env: PlayerEnv, seed: int, epsilon: float = 0.0) -> Iterator[
     """Ticks without end; decisions are greedy and without noise, or random with chance `epsilon`."""
     policy = RunPolicy(run, env.info, epsilon, seed)
     observation = env.reset(derived_seed(seed, "evaluation"))
-    policy.begin(observation)
+    policy.begin(observation, first_mask(env))
     while True:
         resetting = np.asarray(policy.state.resetting)
         primitives = policy.act()

@@ -9,15 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from masp.environments.base import Step
+from masp.environments.base import SUCCESS_UNKNOWN, Step, first_mask
 from masp.training.playing import PlayerEnv
 
 
 class Policy(Protocol):
     """Chooses primitives for N environments."""
 
-    def begin(self, observation: np.ndarray) -> None:
-        """[N, ...] first observations."""
+    def begin(self, observation: np.ndarray, mask: np.ndarray | None) -> None:
+        """[N, ...] first observations, and their action masks [N, P] if the environment has any."""
 
     def act(self) -> np.ndarray:
         """[N] the next primitives."""
@@ -35,6 +35,14 @@ class PlayedEpisode:
     actions: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     terminated: bool = False
+    said_success: bool | None = None
+    """Whether the environment said at the end that the episode succeeded; None: it did not say."""
+
+    def success(self, success_above: float | None) -> bool | None:
+        """Whether it succeeded, as the environment says, or else by its return; None: unknown."""
+        if self.said_success is not None or success_above is None:
+            return self.said_success
+        return self.score > success_above
 
     @property
     def score(self) -> float:
@@ -42,19 +50,22 @@ class PlayedEpisode:
 
 
 class RandomPolicy:
-    """Every primitive with the same chance."""
+    """Every primitive that is allowed with the same chance."""
 
     def __init__(self, num_primitives: int, num_envs: int, seed: int):
         self._size, self._rng = (num_primitives, num_envs), np.random.default_rng(seed)
 
-    def begin(self, observation: np.ndarray) -> None:
-        pass
+    def begin(self, observation: np.ndarray, mask: np.ndarray | None) -> None:
+        self._mask = mask
 
     def act(self) -> np.ndarray:
-        return self._rng.integers(0, *self._size)
+        if self._mask is None:
+            return self._rng.integers(0, *self._size)
+        rank = self._rng.integers(0, np.maximum(self._mask.sum(axis=1), 1))
+        return np.argmax(np.cumsum(self._mask, axis=1) > rank[:, None], axis=1)
 
     def see(self, step: Step) -> None:
-        pass
+        self._mask = step.action_mask
 
 
 def play_episodes(
@@ -70,7 +81,7 @@ def play_episodes(
     How many each environment plays is fixed beforehand: taking whichever end first would favour short ones.
     """
     observation = env.reset(seed)
-    policy.begin(observation)
+    policy.begin(observation, first_mask(env))
     left = [episodes // env.num_envs + (i < episodes % env.num_envs) for i in range(env.num_envs)]
     open_episodes = [PlayedEpisode([first] if keep_observations else []) for first in observation]
     resetting = np.zeros(env.num_envs, bool)
@@ -88,6 +99,8 @@ def play_episodes(
                 episode.rewards.append(float(step.reward[i]))
             if ended[i]:
                 episode.terminated = bool(step.terminated[i])
+                if step.success is not None and step.success[i] != SUCCESS_UNKNOWN:
+                    episode.said_success = bool(step.success[i])
                 finished(episode)
                 left[i] -= 1
                 open_episodes[i] = PlayedEpisode()

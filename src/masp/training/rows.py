@@ -21,7 +21,8 @@ def training_row(report: Report, info: EnvInfo) -> dict[str, Any]:
     row: dict[str, Any] = {"episodes": episodes, "return": None, "success": None, "episode_steps": None}
     if episodes:
         row["return"] = float(tally.score) / episodes
-        row["success"] = None if info.success_above is None else int(tally.successes) / episodes
+        unknown = info.success_above is None and not int(tally.judged)
+        row["success"] = None if unknown else int(tally.successes) / episodes
         row["episode_steps"] = int(tally.episode_steps) / episodes
     row["decision_steps"] = float(report.steps) / max(float(report.usage.sum()), 1.0)
     return row | {name: float(value) / updates for name, value in tally.metrics._asdict().items()}
@@ -94,8 +95,10 @@ def evaluation_row(info: EnvInfo, played: Played | None, seed: int) -> dict[str,
     """How the episodes of an evaluation went, and whether the agent got what it expected; blanks without one."""
     if played is None:
         return dict.fromkeys(EVALUATION)
-    score, steps, predicted, obtained = (part[seed] for part in played)
-    success = None if info.success_above is None else float(np.mean(score > info.success_above))
+    one = Played(*(part[seed] for part in played))
+    score, steps, predicted, obtained, _ = one
+    successes = one.successes(info.success_above)
+    success = None if successes is None else float(np.mean(successes))
     expected, real = float(predicted.mean()), float(obtained.mean())
     figures = (float(score.mean()), success, float(steps.mean()), expected, real, expected - real)
     return dict(zip(EVALUATION, figures, strict=True))

@@ -21,6 +21,7 @@ from masp.macros.actions import ActionSet
 from masp.similarity.bundle import Bundle
 from masp.similarity.matrix import as_matrix
 from masp.training import array_file
+from masp.training.evaluation import Played
 from masp.training.loop import make_loop
 from masp.training.policy import environment_of
 from masp.training.run_dir import RunDir, read_json
@@ -88,13 +89,17 @@ class Run:
         return Bundle(self.actions, self.similarity)
 
     def evaluate(self, episodes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Returns and steps of so many episodes, played without noise and greedily but for `eval_epsilon`."""
+        """Returns and steps of so many episodes, see `play`."""
+        played = self.play(episodes, seed)
+        return played.score, played.steps
+
+    def play(self, episodes: int, seed: int = 0) -> Played:
+        """So many episodes, played without noise and greedily but for `eval_epsilon`."""
         loop = make_loop(self.config, self.actions)
         try:
             # Folded, so that no seed of training gives the same key.
             key = jax.random.fold_in(jax.random.PRNGKey(seed), EVALUATION)
-            played = loop.play(self.params, self.context, key, episodes)
-            return played.score, played.steps
+            return loop.play(self.params, self.context, key, episodes)
         finally:
             loop.close()
 

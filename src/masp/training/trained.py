@@ -34,6 +34,9 @@ class TrainedAgent:
     `act` takes the newest observation and returns the primitive action to play; a macro is played to its end before the
     next decision. Call `reset` when an episode ends. Decisions are greedy, but for the run's `eval_epsilon`. An example
     is examples/acting_in_a_loop.py.
+
+    An action mask says which primitives are allowed, as `info["action_mask"]` of the environment does. A macro ends
+    before a primitive that it forbids.
     """
 
     def __init__(self, agent: Agent, params: Any, similarity: np.ndarray, epsilon: float | None, seed: int):
@@ -64,19 +67,24 @@ class TrainedAgent:
             mask = np.asarray(ended, bool)
             self._frames[mask], self._position[mask] = 0, 0
 
-    def act(self, observation: Any) -> int:
-        """The primitive action to play after `observation`, of one environment."""
-        return int(self.act_batch(np.asarray(observation)[None])[0])
+    def act(self, observation: Any, action_mask: Any = None) -> int:
+        """The primitive action to play after `observation`, of one environment; `action_mask` [primitives]."""
+        masks = None if action_mask is None else np.asarray(action_mask)[None]
+        return int(self.act_batch(np.asarray(observation)[None], masks)[0])
 
-    def act_batch(self, observations: Any) -> np.ndarray:
-        """[N] the primitive actions to play after `observations` [N, ...]."""
+    def act_batch(self, observations: Any, action_masks: Any = None) -> np.ndarray:
+        """[N] the primitive actions to play after `observations` [N, ...]; `action_masks` [N, primitives]."""
         observations = self._checked(observations)
+        masks = None if action_masks is None else self._checked_masks(action_masks, len(observations))
         if self._num_envs != len(observations):
             self._begin(len(observations))
         self._frames = np.concatenate([self._frames[:, 1:], observations[:, None]], axis=1)
+        if masks is not None:  # a macro that cannot go on ends
+            going_on = np.take_along_axis(masks, self._table[self._action, self._position][:, None], axis=1)[:, 0]
+            self._position = np.where(going_on, self._position, 0)
         due = self._position == 0
         if due.any():
-            self._action = np.where(due, self._decisions(), self._action)
+            self._action = np.where(due, self._decisions(masks), self._action)
         primitives = self._table[self._action, self._position]
         self._position = (self._position + 1) % self._lengths[self._action]
         return primitives
@@ -103,13 +111,30 @@ class TrainedAgent:
             raise UserError(f"expected observations of type {info.observation_dtype}, got {array.dtype}")
         return array.astype(info.observation_dtype)
 
-    def _decisions(self) -> np.ndarray:
+    def _checked_masks(self, action_masks: Any, num_envs: int) -> np.ndarray:
+        """[N, primitives] bool, or a `UserError`."""
+        masks, expected = np.asarray(action_masks), (num_envs, self.actions.num_primitives)
+        if masks.shape != expected or masks.dtype.kind not in "biu":
+            raise UserError(
+                f"expected action masks of truth values of shape {expected}, got {masks.dtype}{masks.shape}"
+            )
+        masks = masks.astype(bool)
+        if not masks.any(axis=1).all():
+            raise UserError(f"the action mask of environment {int(masks.any(axis=1).argmin())} allows no action")
+        return masks
+
+    def _decisions(self, masks: np.ndarray | None) -> np.ndarray:
         """[N] epsilon-greedy decisions."""
         values = np.asarray(self._values(self._params, self._similarity, self._frames))
-        greedy = np.where(self._choosable, values, -np.inf).argmax(axis=1)
+        allowed = np.ones_like(values, bool) if masks is None else masks[:, self._table[:, 0]]
+        greedy = np.where(self._choosable & allowed, values, -np.inf).argmax(axis=1)
         if self._epsilon == 0:
             return greedy
-        random = self._rng.integers(0, values.shape[1], self._num_envs)
+        if masks is None:
+            random = self._rng.integers(0, values.shape[1], self._num_envs)
+        else:
+            rank = self._rng.integers(0, allowed.sum(axis=1))
+            random = (np.cumsum(allowed, axis=1) > rank[:, None]).argmax(axis=1)
         return np.where(self._rng.random(self._num_envs) < self._epsilon, random, greedy)
 
     @partial(jax.jit, static_argnums=0)
