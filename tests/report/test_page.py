@@ -149,6 +149,18 @@ def test_running_runs_are_read_as_far_as_they_are(tmp_path):
     assert run.update() and run.frames == 2000, "a file that was replaced is read anew"
 
 
+def test_page_says_who_wrote_a_run_and_not_where(tmp_path):
+    path = make_run(tmp_path / "one", rows=2)
+    versions = {"python": "3.11.7", "masp": "0.1.0", "jax": "0.10.2"}
+    starts = [{"host": "secret-host", "commit": commit, "versions": versions} for commit in ("aaa1", "bbb2", "bbb2")]
+    (path / "starts.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts) + "torn")
+    page = run_page([ReportRun.open(path)])
+    tables = [block for part in page["sections"] if part["id"] == "settings" for block in part["blocks"]]
+    row = next(table for table in tables if table["caption"] == "Made by")["rows"][0]
+    assert row[1] == "aaa1, then bbb2" and row[3:] == ["3.11.7", "0.10.2", "1"]
+    assert "secret-host" not in json.dumps(page)
+
+
 def test_run_without_rows_is_on_the_page(tmp_path):
     path = make_run(tmp_path / "one", rows=1)
     for name in ("metrics.jsonl", "summary.json", "similarity.safetensors", "similarity-history.safetensors"):

@@ -26,6 +26,7 @@ from masp.report.page.usage import usages
 
 ALL_VIDEOS_BYTES = 2_500_000
 """Videos of a page together, before they are encoded."""
+MADE_BY = ("masp", "commit", "kernels", "python", "jax")
 Block = dict[str, Any]
 
 
@@ -200,7 +201,7 @@ def _settings(runs: Sequence[ReportRun]) -> list[Block]:
         {
             "kind": "table",
             "caption": "Made by",
-            "columns": ["masp", "commit", "kernels", "runs"],
+            "columns": [*MADE_BY, "runs"],
             "rows": _makers(runs),
         },
         {
@@ -221,7 +222,7 @@ def short_names(runs: Sequence[ReportRun]) -> list[str]:
 
 
 def _makers(runs: Sequence[ReportRun]) -> list[list[str]]:
-    makers = [tuple(run.made_by.get(name, "not recorded") for name in ("masp", "commit", "kernels")) for run in runs]
+    makers = [tuple(run.made_by.get(name, "not recorded") for name in MADE_BY) for run in runs]
     return [[*maker, str(makers.count(maker))] for maker in dict.fromkeys(makers)]
 
 

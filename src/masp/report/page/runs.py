@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from masp import json_text
 from masp.config import TrainConfig
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
@@ -28,7 +29,7 @@ class ReportRun:
     config: TrainConfig
     actions: ActionSet
     made_by: dict[str, str]
-    """Version of masp, commit and kernels, as far as the run says them."""
+    """Versions, commit and kernels, as far as the run says them; several if several processes wrote it."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     """The metrics; lists of one number per action are arrays."""
     _offset: int = 0
@@ -39,9 +40,7 @@ class ReportRun:
         """The run at `path`, or a `UserError` that says why there is none."""
         run = RunDir(path)
         config, actions = run.read_config(), run.read_actions()
-        header = read_json(run.config_file)
-        made_by = {name: str(header[name]) for name in ("masp", "commit", "kernels") if header.get(name)}
-        opened = cls(path, config, actions, made_by)
+        opened = cls(path, config, actions, _made_by(run))
         opened.update()
         return opened
 
@@ -121,6 +120,31 @@ def _runs_below(path: Path, levels: int) -> list[Path]:
         elif levels > 1:
             runs += _runs_below(folder, levels - 1)
     return runs
+
+
+def _made_by(run: RunDir) -> dict[str, str]:
+    """What config.json and starts.jsonl say of who wrote the run; not on which machine."""
+    header = read_json(run.config_file)
+    starts = [start for line in _lines(run.starts_file) if isinstance(start := _parsed(line), dict)]
+    parts: dict[str, list[str]] = {name: [str(header[name])] for name in ("masp", "kernels") if header.get(name)}
+    for start in starts:
+        versions = start.get("versions") if isinstance(start.get("versions"), dict) else {}
+        shown = {**{name: versions.get(name) for name in ("masp", "python", "jax")}, "commit": start.get("commit")}
+        for name, value in shown.items():
+            if value:
+                parts[name] = [*(old for old in parts.get(name, []) if old != str(value)), str(value)]
+    return {name: ", then ".join(values) for name, values in parts.items()}
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(errors="replace").splitlines() if file.is_file() else []
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json_text.parse(line, "")
+    except UserError:  # the rest of the page is worth showing
+        return None
 
 
 def _compact(row: dict[str, Any]) -> dict[str, Any]:

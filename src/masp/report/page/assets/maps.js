@@ -94,7 +94,7 @@ function mapsBlock(block) {
     el("div", { class: "beside" }, el("div", { class: "map" }, plot, readout, strip.element, note), alike));
   const draw = () => {
     const one = map(), k = at();
-    alike.replaceChildren(tableBlock(mostAlike(one, k)).element.firstChild);
+    alike.replaceChildren(tableBlock(mostAlike(one, k)).element);
     slider.max = one.frames.length - 1;
     slider.value = k;
     time.hidden = one.frames.length < 2;
@@ -135,7 +135,7 @@ function mostAlike(map, k, most = 12) {
     }
   }
   const rows = best.map(([byte, a, b]) => [map.names[a], map.names[b], ((byte * map.scales[k]) / 255).toFixed(3)]);
-  return { caption: "Most alike at this time", columns: ["action", "action", "similarity"], rows };
+  return { caption: "Most alike at this time", columns: ["action", "action", "similarity"], rows, plain: true };
 }
 
 function mapTraces(map, k) {
@@ -200,7 +200,7 @@ function usagesBlock(block) {
     Plotly.react(plot, [{ type: "heatmap", x: one.frames.map((_, i) => i), y: one.names.map((_, i) => i), z, zmin: 0, zmax: one.scale, colorscale: colourScale("usage"), showscale: false, hoverinfo: "none", xgap: 1, ygap: 1 }], usageLayout(one), settings);
     explore(plot, readout, () => [one.names.length, columns], (row, column) => `${named(row)}\n${number(100 * share(row, column))} % of decisions up to ${number(one.frames[column])} frames`);
     const table = usageTable(one);
-    numbers.replaceChildren(el("details", {}, el("summary", {}, table.caption), tableBlock({ ...table, closed: false }).element.firstChild));
+    numbers.replaceChildren(tableBlock(table).element);
   };
   redraws.add(draw);
   return { element, drawn: draw, update: (newer) => { block = newer; draw(); } };
@@ -229,5 +229,5 @@ function usageTable(one) {
   const rows = one.table.map((row, i) => [one.names[i], one.sequences[i], percent(row.decisions), `${number(100 * row.steps)} %`,
     ...(rewarded ? [number(row.rewards)] : []), ...(valued ? [number(row.advantage)] : [])]);
   const columns = ["action", "plays", "share of decisions", "share of steps", ...(rewarded ? ["reward while played"] : []), ...(valued ? ["value above mean"] : [])];
-  return { caption: "The most used actions, over the whole run", columns, rows, closed: true };
+  return { caption: "The most used actions, over the whole run", columns, rows, closed: true, plain: true };
 }

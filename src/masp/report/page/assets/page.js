@@ -42,13 +42,12 @@ function tableBlock(block) {
   const body = el("tbody");
   const numeric = block.columns.map((_, i) => block.rows.length > 0 && block.rows.every((row) => /^–?(\npaper: .*)?$/.test(row[i]) || isNumber(row[i])));
   const head = block.columns.map((name, i) => el("th", { scope: "col", class: numeric[i] ? "number" : null }, name));
-  const table = el("table", {}, el("caption", {}, block.caption), el("thead", {}, el("tr", {}, ...head)), body);
+  const table = el("table", { "aria-label": block.caption }, el("thead", {}, el("tr", {}, ...head)), body);
   const scroll = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": block.caption }, table);
   const update = (newer) => body.replaceChildren(...newer.rows.map((row) => el("tr", {}, ...row.map((cell, i) => tableCell(cell, numeric[i])))));
   update(block);
-  const element = block.closed
-    ? el("details", { class: "card" }, el("summary", {}, block.caption), scroll)
-    : el("div", { class: "card" }, scroll);
+  const caption = el(block.closed ? "summary" : "p", { class: "caption" }, block.caption);
+  const element = el(block.closed ? "details" : "div", { class: block.plain ? null : "card" }, caption, scroll);
   return { element, update };
 }
 
