@@ -5,7 +5,11 @@ const SCALES = { // light and dark: no similarity is the card's own colour
   usage: [["#ffffff", "#d3e4ea", "#8fbfce", "#4690a8", "#1f6079", "#0c3145"], ["#17191d", "#143845", "#1f6079", "#3f94ab", "#8cc7d0", "#e6f6ee"]],
 };
 const colourScale = (name) => SCALES[name][theme()].map((colour, i, all) => [i / (all.length - 1), colour]);
-const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+let unpacked = { text: "", bytes: new Uint8Array(0) }; // the newest, because pointing at a map asks for the same again and again
+function bytesOf(text) {
+  if (unpacked.text !== text) unpacked = { text, bytes: Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)) };
+  return unpacked.bytes;
+}
 const shortened = (text, most) => escaped([...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text);
 
 /** A strip that shows what the colours mean. */
