@@ -82,6 +82,15 @@ def test_text_shows_our_figures_the_papers_and_their_origin(table):
     assert "*: some seeds are not finished yet" in text
 
 
+@pytest.mark.parametrize("width", [50, 80])
+def test_columns_that_do_not_fit_continue_below(table, width):
+    lines = render(table[0], "text", width).splitlines()
+    grid = [line for line in lines if line[:1] in "┏┃┡│├└"]
+    assert max(map(len, grid)) <= width
+    assert all(any(f"┃ {column}" in line for line in grid) for column in ("macros", "masp", "rainbow"))
+    assert len([line for line in grid if line.startswith("┏")]) == (2 if width == 50 else 1)
+
+
 def test_markdown_is_a_table(table):
     lines = render(table[0], "markdown").splitlines()
     rows = [line for line in lines if line.startswith("|")]
