@@ -1,8 +1,11 @@
 """Training and looking at runs from the command line, as a user would; the output is read."""
 
+import base64
 import dataclasses
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,8 +126,10 @@ def test_demo_small(tmp_path, capsys, monkeypatch):
     variants = report["tasks"]["copies"]
     assert [(name, row["actions"]) for name, row in variants.items()] == [("rainbow", 4), ("macros", 8), ("masp", 8)]
     assert all(Path(file).stat().st_size > 5000 for file in report["figures"]) and len(report["figures"]) == 2
-    page = Path(report["page"]).read_text()
-    assert "masp demo" in page and "as if unrelated" in page
+    packed = re.search(r'id="content">([^<]*)</script>', Path(report["page"]).read_text()).group(1)
+    page = json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert page["title"] == "masp demo" and "as if unrelated" in page["story"][0]
+    assert any("Over training" in text for text in page["story"])  # what came out
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     assert main(["demo", "--out", str(tmp_path / "other")]) == 2
