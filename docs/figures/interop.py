@@ -30,8 +30,10 @@ PANELS = {"jax": "dqn_purejaxrl.py (JAX)", "torch": "dqn_cleanrl_torch.py (PyTor
 
 
 def main(folder: Path) -> None:
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.8), sharey=True, layout="constrained")
-    for axes, (library, title) in zip(panels, PANELS.items(), strict=True):
+    shown = {library: title for library, title in PANELS.items() if (folder / f"{library}-penalty.json").exists()}
+    size = (4.2 * len(shown) + 0.8, 3.8)
+    figure, (panels,) = plt.subplots(1, len(shown), figsize=size, sharey=True, layout="constrained", squeeze=False)
+    for axes, (library, title) in zip(panels, shown.items(), strict=True):
         for arm, (label, colour) in ARMS.items():
             file = folder / f"{library}-{arm}.json"
             if not file.exists():
@@ -48,7 +50,9 @@ def main(folder: Path) -> None:
         axes.set(title=title, xlabel="thousand steps", ylim=(0, 1.02))
         axes.grid(alpha=0.3)
     panels[0].set_ylabel("success in training")
-    figure.legend(*panels[0].get_legend_handles_labels(), frameon=False, fontsize=8, ncols=2, loc="outside lower center")
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), frameon=False, fontsize=8, ncols=2, loc="outside lower center"
+    )
     figure.savefig(Path(__file__).with_name("interop-rescue.png"), dpi=110)
 
 
