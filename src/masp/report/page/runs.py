@@ -128,7 +128,8 @@ def _made_by(run: RunDir) -> dict[str, str]:
     starts = [start for line in _lines(run.starts_file) if isinstance(start := _parsed(line), dict)]
     parts: dict[str, list[str]] = {name: [str(header[name])] for name in ("masp", "kernels") if header.get(name)}
     for start in starts:
-        versions = start.get("versions") if isinstance(start.get("versions"), dict) else {}
+        versions = start.get("versions")
+        versions = versions if isinstance(versions, dict) else {}
         shown = {**{name: versions.get(name) for name in ("masp", "python", "jax")}, "commit": start.get("commit")}
         for name, value in shown.items():
             if value:
