@@ -6,7 +6,8 @@
    do not find. Here macros can help.
 
 `rainbow` has the four moves, `macros` has all actions and treats them as unrelated, `masp` also learns which of them
-are similar and lets them share what they learn. All settings are those of the preset, the same for all three.
+are similar and lets them share what they learn. All three have the same settings, those of the preset; the first task
+is without our additions to the paper's algorithm.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ MEANING = {
 }
 
 
-NEXT = "masp envs lists what else can be trained on; masp train CartPole-v1 --variant rainbow trains on your own task"
+NEXT = "masp envs lists what can be trained on; masp train CartPole-v1 --variant rainbow takes any Gymnasium id"
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _write_page(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], out: P
     print("writing the page", file=sys.stderr, flush=True)
     runs = [out / task.name / variant for task in TASKS for variant in MEANING]
     found = [f"{task.title}. {task.question} {conclusion(summaries[task.name])}" for task in TASKS]
-    compared = "Three agents learned each task from scratch, with the same settings and seeds: "
+    compared = "On each task three agents learned from scratch, with the same settings and seeds: "
     compared += "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items()) + "."
     return write_report(runs, out / "report.html", "masp demo", [compared, *found, f"Next: {NEXT}"], MEANING)
 
