@@ -77,7 +77,9 @@ def test_command_prints_the_address_and_ends_at_ctrl_c(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     code = "import sys; from masp.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "watch", str(tmp_path)]
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts its background jobs
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    signal.signal(signal.SIGINT, ignored)
     try:
         url = process.stdout.readline().split()[1]
         assert ask(url)[0] == 200

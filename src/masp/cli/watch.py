@@ -10,6 +10,7 @@ It only reads, so it can be closed (Ctrl-C) and opened again at any time.
 from __future__ import annotations
 
 import argparse
+import signal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +26,7 @@ def run(args: argparse.Namespace) -> int:
     from masp.report.page.live import LiveContent, LiveServer
 
     with LiveServer(LiveContent(args.run_dirs), args.host, args.port, args.remote) as server:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
         print(f"open {server.url}\nCtrl-C ends it; training goes on, and nothing is lost", flush=True)
         server.serve_forever()
     return 0

@@ -10,7 +10,7 @@ import numpy as np
 from masp.report.page.colours import shades
 from masp.report.page.groups import Group
 from masp.report.page.runs import ReportRun
-from masp.report.render import number
+from masp.report.render import FEW, number
 from masp.report.statistics import bootstrap_interval
 
 MEASURES = {"eval_success": "evaluation success", "eval_return": "evaluation return"}
@@ -65,6 +65,7 @@ def _finding(start: str, groups: Sequence[Group], measure: str) -> str:
     frames = max(run.frames for group in groups for run in group.runs)
     unfinished = [run for group in groups for run in group.runs if run.state != "finished"]
     when = "So far, after" if unfinished else "After"
+    when = when.lower() if start else when
     return f"{start} {when} {frames:,} frames, {MEASURES[measure]}: {'; '.join(parts)}."
 
 
@@ -109,10 +110,18 @@ def _table(task: str, groups: Sequence[Group], measure: str | None, captions: Ma
         rows.append(row)
     return {
         "kind": "table",
-        "caption": f"{task}: means over seeds with 95 % intervals",
+        "caption": f"{task}: {_what_figures_are([len(group.runs) for group in groups])}",
         "columns": columns,
         "rows": rows,
     }
+
+
+def _what_figures_are(sizes: Sequence[int]) -> str:
+    if max(sizes) == 1:
+        return "one seed each"
+    few = any(1 < size < FEW for size in sizes)
+    note = f"; with fewer than {FEW} seeds an interval is little more than their range" if few else ""
+    return f"means over seeds with 95 % intervals{note}"
 
 
 def _seeds(group: Group) -> str:

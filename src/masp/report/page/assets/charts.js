@@ -138,9 +138,11 @@ function dotsChart(block) {
     const label = (text) => escaped(narrow() && text.length > 22 ? `${text.slice(0, 21)}…` : text);
     const traces = block.rows.flatMap((row, i) => dotTraces(row, block.rows.length - 1 - i));
     const ticks = { tickvals: block.rows.map((_, i) => block.rows.length - 1 - i), ticktext: block.rows.map((row) => label(row.name)) };
+    const values = block.rows.flatMap((row) => [row.value, row.low, row.high, row.paper, ...row.points]).filter((value) => typeof value === "number");
+    const alone = Math.min(...values) === Math.max(...values) && values[0] >= 0; // Plotly would begin below 0
     Plotly.react(plot, traces, layout({
       hovermode: "closest", dragmode: false,
-      xaxis: { title: title(block.x), showgrid: true, fixedrange: true, nticks: narrow() ? 5 : 9, exponentformat: "SI" },
+      xaxis: { ...(alone ? { range: [-0.02 * Math.max(1, 1.2 * values[0]), Math.max(1, 1.2 * values[0])] } : {}), title: title(block.x), showgrid: true, fixedrange: true, nticks: narrow() ? 5 : 9, exponentformat: "SI" },
       yaxis: { ...ticks, showgrid: false, range: [-0.6, block.rows.length - 0.4], fixedrange: true, tickfont: { size: 13, color: css("--ink") } },
     }), settings);
   };
