@@ -184,6 +184,11 @@ class TrainConfig:
     env_workers: int = 0
     """Processes that play them, for Gymnasium environments that take long for a step; results stay the same. 0: they
     are stepped in turn in the training process, which is faster where steps are quick."""
+    env_timeout: float = 0.0
+    """Seconds that environments in processes (--env-workers) may take for a step or a reset; 0: any time."""
+    env_restarts: int = 0
+    """Processes of environments that take longer, or die, and are started anew, their episodes played again up to the
+    same step; with the next one, the run stops. 0: it stops at the first."""
     out: str = ""
     """Run directory; empty: runs/ENV-VARIANT-SEED."""
     log_every_frames: int = 10_000
@@ -204,7 +209,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
-        _require(self, 0, None, "eval_every_frames", "env_workers")
+        _require(self, 0, None, "eval_every_frames", "env_workers", "env_timeout", "env_restarts")
         _require(self, 0, SEED_LIMIT - 1, "seed")
         _require(self, 0, 1, "eval_epsilon")
         _require_choices(self)

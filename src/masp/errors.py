@@ -31,7 +31,15 @@ class UserCodeError(TrainingError):
     """Raised because code of the user raised (an environment, a callback), whose traceback is then worth showing."""
 
 
-class ReadingWarning(UserWarning):
+class LineWarning(UserWarning):
+    """Something that a person should know, which the command line shows as one line."""
+
+
+class RestartWarning(LineWarning):
+    """A process of an environment was started anew."""
+
+
+class ReadingWarning(LineWarning):
     """A part of a file that was left out because it cannot be used."""
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import masp
-from masp.errors import ReadingWarning, UserCodeError, UserError, did_you_mean
+from masp.errors import LineWarning, UserCodeError, UserError, did_you_mean
 from masp.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -128,8 +128,8 @@ def _failed(name: str, message: str, code: int, cause: BaseException | None = No
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Parts of files that were left out are one line; other warnings look as they always do."""
-    if issubclass(category, ReadingWarning):
+    """What a person should know is one line; other warnings look as they always do."""
+    if issubclass(category, LineWarning):
         print(f"masp: {printable(str(message))}", file=sys.stderr)
     else:
         print(warnings.formatwarning(message, category, *place[:2]), file=sys.stderr, end="")

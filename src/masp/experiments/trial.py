@@ -21,7 +21,7 @@ from masp.report.tables import Judged
 
 SWEPT = ("penalty_weight", "meta_learning_rate")
 """Settings that a sweep chooses."""
-IGNORED = ("out", "seed", "macros", "env_workers")
+IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts")
 """Settings that change no result, or that the runner fills in from the trial."""
 LATER: frozenset[str] = frozenset()
 """Settings that are newer than records of format 2. They count for an id only where they differ from their default:

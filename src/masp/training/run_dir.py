@@ -35,6 +35,9 @@ from masp.training.origin import note_start
 
 __all__ = ["MetricsWriter", "RunDir", "read_json", "read_lines", "write_json"]
 
+CHANGEABLE = ("frames", "env_workers", "env_timeout", "env_restarts")
+"""Settings that may be others when a run goes on."""
+
 
 class RunDir:
     """Names of the files of a run, and the small ones read and written."""
@@ -105,7 +108,7 @@ class RunDir:
     def _continue(self, config: TrainConfig, actions: ActionSet) -> list[str]:
         """Make sure that the run here can go on with `config` and `actions`."""
         before = self.read_config()
-        if replace(before, frames=config.frames, env_workers=config.env_workers) != config:
+        if replace(before, **{name: getattr(config, name) for name in CHANGEABLE}) != config:
             raise UserError(
                 f"{self.path} was started with other settings; give the same ones to --resume, or another --out"
             )
