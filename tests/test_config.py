@@ -7,6 +7,7 @@ import math
 import pytest
 
 from masp.config import (
+    SECTIONS,
     AgentConfig,
     SimilarityConfig,
     TrainConfig,
@@ -126,9 +127,9 @@ def test_replace_refuses_unknown_names(name):
 
 
 def test_names_are_unique_over_sections():
-    names = [f.name for kind in (TrainConfig, AgentConfig, SimilarityConfig) for f in dataclasses.fields(kind)]
+    names = [f.name for kind in (TrainConfig, *SECTIONS.values()) for f in dataclasses.fields(kind)]
     assert len(names) == len(set(names))
-    assert field_sections().keys() == field_types().keys() == set(names) - {"agent", "similarity"}
+    assert field_sections().keys() == field_types().keys() == set(names) - set(SECTIONS)
 
 
 def different(name, value, kind):
@@ -142,6 +143,7 @@ def different(name, value, kind):
         "importance": [0.2, 0.3],
         "epsilon": [0.5, 0.25],
         "macros_for": "exploring",
+        "demonstration_share": 0.5,
     }
     if name in choices:
         return choices[name]

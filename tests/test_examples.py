@@ -19,6 +19,8 @@ OUTPUT = {
     "acting_in_a_loop": ("values of all actions", "one episode of", "episodes in 4 environments"),
     "dqn_purejaxrl": ("128 actions, penalty, 640 steps", "learned similarity: "),
     "dqn_cleanrl_jax": ("CartPole-v1: ", "similarity of the first action to all: [1.0"),
+    "demonstrations": ("10 episodes of MiniGrid-DoorKey-5x5-v0", "demonstrated steps beside", "at the end:"),
+    "transfer": ("similarity unchanged: True", "return before learning"),
     "callbacks_and_early_stop": ("4,000 frames: return", "bandit is done", "stopped after"),
     "mining_from_minari": ("mined 4 macros from pole-play", "the agent decides among 6 actions"),
     "sweep_in_one_program": ("{'penalty_weight': 1.0}: return", "over 3 seeds", "a run of the better setting: Run("),

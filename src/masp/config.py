@@ -155,6 +155,29 @@ class SimilarityConfig:
 
 
 @dataclass(frozen=True)
+class DemonstrationConfig:
+    """Demonstrations: recorded play that is learned from, beside the agent's own."""
+
+    demonstrations: str = ""
+    """Recorded play to learn from: a file of `masp record`, or a Minari data set. Empty: none."""
+    demonstration_share: float = 0.25
+    """Share of the transitions of every batch that are demonstrated."""
+    demonstration_updates: int = 1000
+    """Updates on demonstrations alone, before the first step."""
+    demonstration_n_step: int = 10
+    """Decisions per return of a demonstrated transition."""
+    margin_weight: float = 10.0
+    """Weight of the large-margin loss on demonstrated actions (Hester et al. 2018); 0 switches it off."""
+    margin: float = 0.05
+    """By how much a demonstrated action shall be better than the others, in units of returns."""
+
+    def __post_init__(self) -> None:
+        _require(self, 0, 1, "demonstration_share")
+        _require(self, 0, None, "demonstration_updates", "margin_weight", "margin")
+        _require(self, 1, None, "demonstration_n_step")
+
+
+@dataclass(frozen=True)
 class TrainConfig:
     """One training run.
 
@@ -175,6 +198,8 @@ class TrainConfig:
     """Options of the environment as name=value."""
     macros: str = ""
     """Macro file, or a bundle whose macros to use; empty: the environment's own set."""
+    init_from: str = ""
+    """Run whose agent to start with: its parameters, macros and similarity, where their shapes fit; empty: none."""
     frames: int = 1_000_000
     """Emulator frames to train for."""
     seed: int = 0
@@ -201,6 +226,7 @@ class TrainConfig:
     """Probability of a random decision in evaluation."""
     agent: AgentConfig = field(default_factory=AgentConfig)
     similarity: SimilarityConfig = field(default_factory=SimilarityConfig)
+    demonstration: DemonstrationConfig = field(default_factory=DemonstrationConfig)
 
     @property
     def penalised(self) -> bool:
@@ -225,6 +251,11 @@ class TrainConfig:
             raise UserError(
                 "penalty_form literal and similarity_rank belong to a meta-learned similarity: --variant masp"
             )
+        if self.demonstration.demonstrations and (self.agent.n_step, self.demonstration.demonstration_n_step) != (1, 1):
+            raise UserError(
+                "variant outcomes learns from single decisions: with demonstrations, add --n-step 1 and "
+                "--demonstration-n-step 1"
+            )
         if self.similarity.bundle:
             raise UserError("variant outcomes predicts its similarity and takes none from a bundle: use --variant masp")
 
@@ -240,9 +271,17 @@ class TrainConfig:
         return replace(self, **plain)
 
 
+SECTIONS: dict[str, type] = {
+    "agent": AgentConfig,
+    "similarity": SimilarityConfig,
+    "demonstration": DemonstrationConfig,
+}
+"""Nested parts of a `TrainConfig`."""
+
+
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
     """`config` with some fields changed, each named without its section."""
-    sections: dict[str, dict[str, Any]] = {"": {}, "agent": {}, "similarity": {}}
+    sections: dict[str, dict[str, Any]] = {"": {}, **{section: {} for section in SECTIONS}}
     section_of = field_sections()
     for name, value in changes.items():
         if name not in section_of:
@@ -257,8 +296,8 @@ def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
 
 def field_sections() -> dict[str, str]:
     """Section of every field, "" for the top level."""
-    names = {f.name: "" for f in dataclasses.fields(TrainConfig) if f.name not in ("agent", "similarity")}
-    for section, kind in (("agent", AgentConfig), ("similarity", SimilarityConfig)):
+    names = {f.name: "" for f in dataclasses.fields(TrainConfig) if f.name not in SECTIONS}
+    for section, kind in SECTIONS.items():
         names.update({f.name: section for f in dataclasses.fields(kind)})
     return names
 
@@ -303,7 +342,7 @@ def unknown_setting(name: str) -> str:
 def field_types() -> dict[str, Any]:
     """Type of every field by name."""
     kinds: dict[str, Any] = {}
-    for kind in (TrainConfig, AgentConfig, SimilarityConfig):
+    for kind in (TrainConfig, *SECTIONS.values()):
         kinds.update(typing.get_type_hints(kind))
     return {name: kinds[name] for name in field_sections()}
 

@@ -4,6 +4,8 @@ from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import WorldObj
 
+from masp.environments.minigrid_solver import things
+
 
 def mirror(env, state):
     """Set `env`, of the package, to `state`, one of envpool's `debug_states`."""
@@ -20,14 +22,6 @@ def mirror(env, state):
     task.agent_pos, task.agent_dir, task.carrying = tuple(state.agent_pos), state.agent_dir, None
     task.mission, task.step_count = state.mission, 0
     _set_mission(task, state)
-
-
-def things(task, kind, colour=None):
-    """All objects of a kind, with their positions."""
-    grid = task.grid
-    cells = [(x, y) for x in range(grid.width) for y in range(grid.height)]
-    objects = [(grid.get(*cell), cell) for cell in cells]
-    return [(t, cell) for t, cell in objects if t is not None and t.type == kind and colour in (None, t.color)]
 
 
 def _set_mission(task, state):

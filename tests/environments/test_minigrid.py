@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX
 from minigrid.core.world_object import Key
-from minigrid_solver import solve
 from vectors import play
 
 from masp.cli.main import main
@@ -18,6 +17,7 @@ from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid import ACTION_NAMES, FORWARD, LEFT, MACROS, RIGHT, CellsWithDirection, full_id
 from masp.environments.minigrid_cells import MINIGRID_CARDINALITIES
 from masp.environments.minigrid_mission import mission_plane
+from masp.environments.minigrid_solver import solve
 from masp.environments.registry import stated_options
 from masp.errors import UserError
 from masp.macros.actions import ActionSet

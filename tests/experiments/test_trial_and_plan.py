@@ -218,6 +218,8 @@ def test_every_experiment_has_its_controls(name):
         assert all(row[1] == "32" for row in rows)  # for more macros they are in `structure-minatar`
     elif name.endswith("-transfer"):
         assert {"rainbow", "macros", "uniform", "masp", "transfer"} <= columns
+    elif name.endswith("-transfer-agents"):
+        assert columns == {"rainbow", "masp", "agent", "agent frozen"}
     elif name.startswith("minatar"):  # at full scale, a fixed similarity beside the learned one
         assert {"rainbow", "macros", "masp"} <= columns
         assert columns & {"uniform", "uniform as it comes"}

@@ -37,7 +37,7 @@ def test_parameters_are_copied_only_where_a_meta_step_is_due(tiny_config):
     """What it must remember is written in a branch; elsewhere Adam works in place."""
     config = replace(tiny_config, held_out="next", meta_period_updates=4, steps_per_update=1, hidden=24).resolved()
     agent = make_loop(config).agent
-    keys, start = start_of(config, agent.actions)
+    keys, start = start_of(config, agent, agent.actions)
     state = agent.init(keys, jnp.zeros((config.num_envs, *agent.info.observation_shape)), start)
     learn = jax.jit(lambda state: agent.update(state, agent.update_keys(state)[0]), donate_argnums=0)
     program = learn.lower(state).compile().as_text()

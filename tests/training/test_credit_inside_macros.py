@@ -59,7 +59,7 @@ def learned_values(intra_option: bool) -> np.ndarray:
         return jax.lax.fori_loop(0, 1500, lambda _, s: agent.update(s, agent.update_keys(s)[0]), state)
 
     envs, observation = jax.vmap(env.reset)(jax.random.split(key, 4))
-    keys, start = start_of(agent.config, ACTIONS)
+    keys, start = start_of(agent.config, agent, ACTIONS)
     state = run(jax.jit(agent.init)(keys, observation, start), envs)
     assert state.actor.usage[: ACTIONS.num_primitives].tolist() == [0, 0]
     assert (state.memory.steps == ()) == (not intra_option)  # nothing is kept for nothing

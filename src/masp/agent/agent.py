@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from masp import ops
-from masp.agent import credit, replay
+from masp.agent import credit, demonstrations, replay
 from masp.agent.acting import Actor, ActorState, Episodes
 from masp.agent.learner import Hyper, Learner, LearnerState, Metrics
 from masp.agent.networks import QNetwork, draw_noise
@@ -77,6 +78,7 @@ class Start(NamedTuple):
     similarity: Array  # [A, A], or factors [A, R]
     hyper: Hyper
     macros: MacroTables
+    params: Any = None  # parameters by path, in place of the initial ones; None: all are new
 
 
 class AgentState(NamedTuple):
@@ -90,6 +92,7 @@ class AgentState(NamedTuple):
     tick: Array  # [] int32
     unused_steps: Array  # [] int32, steps played since the last update
     macros: MacroTables
+    demonstrations: Any = ()  # Demonstrations, which all runs that train together share; () without
 
 
 class Report(NamedTuple):
@@ -163,7 +166,8 @@ class Agent:
         key_network, _ = jax.random.split(keys.start)
         acting = self.actor(start.macros)
         actor = acting.init(observation, mask)
-        learner = self.learner.init(key_network, acting.inputs(actor)[:1], start.similarity, start.hyper)
+        inputs = acting.inputs(actor)[:1]
+        learner = self.learner.init(key_network, inputs, start.similarity, start.hyper, start.params)
         ring = (self.replay_ticks, observation.shape[0])
         steps = credit.init(*ring) if self.learns_inside_macros else ()
         masked = 0 if mask is None else mask.shape[1]
@@ -221,39 +225,67 @@ class Agent:
 
     def update_keys(self, state: AgentState) -> Array:
         """Keys of the updates that come next, all in one draw: many small draws are slow."""
-        numbers = state.learner.updates + jnp.arange(self.most_updates)
+        return self.keys_of_updates(state, self.most_updates)
+
+    def keys_of_updates(self, state: AgentState, count: int) -> Array:
+        """[count, 3] keys of the next updates."""
+        numbers = state.learner.updates + jnp.arange(count)
         return jax.vmap(lambda number: jax.random.split(jax.random.fold_in(state.keys.learn, number), 3))(numbers)
 
     def update(self, state: AgentState, keys: Array) -> AgentState:
         """Sample, learn, reprioritise."""
+        state = self._update(state, keys, self._batch)
+        return state._replace(unused_steps=state.unused_steps - self.config.agent.steps_per_update)
+
+    def pretrain(self, state: AgentState, keys: Array) -> AgentState:
+        """Learn from demonstrations alone, before the first step."""
+        return self._update(state, keys, self._demonstrated_batch)
+
+    def _update(self, state: AgentState, keys: Array, draw: Callable[[AgentState, Array], Batch]) -> AgentState:
         key_batch, key_held_out, key_update = keys
-        batch = self._batch(state, key_batch)
+        batch = draw(state, key_batch)
         learner, losses, metrics = self.learner.update(
-            state.learner, batch, lambda: self._batch(state, key_held_out), key_update
+            state.learner, batch, lambda: draw(state, key_held_out), key_update
         )
         memory = state.memory
-        if exponent := self.config.agent.priority_exponent:
+        if (exponent := self.config.agent.priority_exponent) and len(batch.leaf):
             memory = replay.reprioritise(memory, batch.leaf, ops.after(metrics, losses), exponent)
         tally = state.tally._replace(
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),
         )
-        unused = state.unused_steps - self.config.agent.steps_per_update
-        return state._replace(learner=learner, memory=memory, tally=tally, unused_steps=unused)
+        return state._replace(learner=learner, memory=memory, tally=tally)
 
     def _batch(self, state: AgentState, key: Array) -> Batch:
-        """A sample of windows and, where steps inside macros teach, as many transitions from inside them."""
+        """Windows of the replay, a share of demonstrated ones, and transitions from inside those of the replay."""
         a, macros, shape = self.config.agent, state.macros, self.info.observation_shape
         key_windows, key_inside = jax.random.split(key)
         exponent = self._importance_exponent(state) if a.priority_exponent else 0.0
-        batch = replay.sample(state.memory, key_windows, a.batch_size, shape, a.stack, exponent)
+        demonstrated = self.demonstrated_windows if state.demonstrations else 0
+        batch = replay.sample(state.memory, key_windows, a.batch_size - demonstrated, shape, a.stack, exponent)
         if state.memory.masks is not None:
             allowed = execution.allowed_actions(replay.masks_after(state.memory, batch.leaf), macros.table)
             batch = batch._replace(transition=batch.transition._replace(allowed_t=allowed))
+        if demonstrated:
+            key_demonstrated = jax.random.fold_in(key, 2)
+            batch = demonstrations.mixed(batch, self._demonstrated_batch(state, key_demonstrated, demonstrated))
         if not self.learns_inside_macros:
             return batch
         where = (macros.table, macros.lengths, a.gamma, shape, a.stack)
         return credit.draw(state.memory, batch, key_inside, state.tick, *where)
+
+    @property
+    def demonstrated_windows(self) -> int:
+        """How many windows of a batch are demonstrated, where there are demonstrations."""
+        batch_size, share = self.config.agent.batch_size, self.config.demonstration.demonstration_share
+        return min(round(share * batch_size), batch_size - 1)
+
+    def _demonstrated_batch(self, state: AgentState, key: Array, size: int = 0) -> Batch:
+        """`size` demonstrated windows, or a whole batch of them."""
+        a, macros = self.config.agent, state.macros
+        n_step = self.config.demonstration.demonstration_n_step
+        where = (macros.table, macros.lengths, a.gamma, n_step, self.info.observation_shape, a.stack)
+        return demonstrations.draw(state.demonstrations, key, size or a.batch_size, *where)
 
     def sampled_values(self, state: AgentState) -> Array:
         """[METRIC_STATES, A] action values, without noise, of states from the replay, drawn as for learning."""
@@ -277,9 +309,10 @@ class Agent:
 
 
 def seed_axes(state: AgentState) -> AgentState:
-    """Which leaves have an axis of seeds (0) and which all seeds share (None): the counters."""
+    """Which leaves have an axis of seeds (0) and which all seeds share (None): counters and demonstrations."""
     axes = jax.tree.map(lambda _: 0, state)
-    return axes._replace(tick=None, learner=axes.learner._replace(updates=None))
+    shared = jax.tree.map(lambda _: None, state.demonstrations)
+    return axes._replace(tick=None, learner=axes.learner._replace(updates=None), demonstrations=shared)
 
 
 def empty_tally(num_actions: int) -> Tally:

@@ -67,6 +67,7 @@ def continuations(
     lengths: Array,
     gamma: float,
     masks: Array | None = None,
+    more_steps: int = 0,
 ) -> Continuations:
     """All actions, compared with the steps played from rows (`row`, `env`) [B] on; each row has at least one step.
 
@@ -75,19 +76,21 @@ def continuations(
       table: [A, longest] primitives of every action.
       lengths: [A] int32.
       masks: [T, N, P] bool, the action mask of each row; None: nothing is ever forbidden.
+      more_steps: steps after the action that also count for its return.
     """
     num_ticks, longest = steps.end.shape[0], table.shape[1]
-    offsets = jnp.arange(longest)
+    offsets = jnp.arange(longest + more_steps)
     indices = ((row[:, None] + offsets) % num_ticks, env[:, None])
-    primitive, reward, end = steps.primitive[indices], steps.reward[indices], steps.end[indices]  # [B, longest]
+    primitive, reward, end = steps.primitive[indices], steps.reward[indices], steps.end[indices]  # [B, longest + more]
     available = (tick - row) % num_ticks  # [B] steps played since the row; rows beyond them are the oldest of the ring
     ended = (end != CONTINUES) & (offsets < available[:, None])
-    steps_to_end = jnp.where(jnp.any(ended, axis=1), jnp.argmax(ended, axis=1) + 1, longest)
-    count = jnp.minimum(lengths, steps_to_end[:, None])  # [B, A]
+    steps_to_end = jnp.where(jnp.any(ended, axis=1), jnp.argmax(ended, axis=1) + 1, longest + more_steps)
+    played = jnp.minimum(lengths, steps_to_end[:, None])  # [B, A] steps of the action
     if masks is not None:
-        count = jnp.minimum(count, _steps_to_forbidden(masks[indices], table))
-    after_end = offsets >= count[..., None]  # [B, A, longest]
-    same = jnp.all((table == primitive[:, None]) | after_end, axis=2)
+        played = jnp.minimum(played, _steps_to_forbidden(masks[indices], table))
+    after_end = offsets[:longest] >= played[..., None]  # [B, A, longest]
+    same = jnp.all((table == primitive[:, None, :longest]) | after_end, axis=2)
+    count = jnp.minimum(played + more_steps, steps_to_end[:, None])  # [B, A]
     # Sums over 1, 2, ... steps; those that reach beyond the available steps belong to no consistent action.
     returns = jnp.cumsum(gamma**offsets * reward, axis=1)
     last = count - 1
@@ -122,7 +125,7 @@ def draw(
     observation_shape: tuple[int, ...],
     stack: int,
 ) -> Batch:
-    """`batch` with one more transition of a single decision from inside each of its windows [B].
+    """`batch` with one more transition of a single decision from inside each of its windows in the replay.
 
     A row is drawn uniformly from those of the window, then an action uniformly from those consistent there, of which
     the primitive played is always one. The transition has the importance weight of its window, which corrects for how
@@ -133,23 +136,30 @@ def draw(
     start, env = batch.leaf // num_envs, batch.leaf % num_envs
     row = (start + _uniform_below(memory.span[start, env], key_row)) % num_ticks
     options = continuations(memory.steps, tick, row, env, table, lengths, gamma, memory.masks)
-    rank = _uniform_below(jnp.sum(options.consistent, axis=1), key_action)
-    action = jnp.argmax(jnp.cumsum(options.consistent, axis=1) > rank[:, None], axis=1).astype(jnp.int32)
-
-    def of_action(values: Array) -> Array:
-        return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
-
-    next_row = (row + of_action(options.steps)) % num_ticks
+    action = choose(options.consistent, key_action)
+    next_row = (row + of_action(options.steps, action)) % num_ticks
     transition = Transition(
         s_tm1=replay.stacked(memory, row, env, observation_shape, stack),
         a_tm1=action,
-        r_t=of_action(options.reward),
-        discount_t=of_action(options.discount),
+        r_t=of_action(options.reward, action),
+        discount_t=of_action(options.discount, action),
         s_t=replay.stacked(memory, next_row, env, observation_shape, stack),
         allowed_t=None if memory.masks is None else execution.allowed_actions(memory.masks[next_row, env], table),
     )
     both = jax.tree.map(lambda *rows: jnp.concatenate(rows), batch.transition, transition)
-    return Batch(both, jnp.concatenate([batch.weight, batch.weight]), batch.leaf)
+    weight = jnp.concatenate([batch.weight, batch.weight[: len(batch.leaf)]])
+    return batch._replace(transition=both, weight=weight)
+
+
+def choose(consistent: Array, key: Array) -> Array:
+    """[B] int32, an action uniformly from those that are `consistent` [B, A]."""
+    rank = _uniform_below(jnp.sum(consistent, axis=1), key)
+    return jnp.argmax(jnp.cumsum(consistent, axis=1) > rank[:, None], axis=1).astype(jnp.int32)
+
+
+def of_action(values: Array, action: Array) -> Array:
+    """[B] the entries of `values` [B, A] at `action` [B]."""
+    return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
 
 
 def _uniform_below(limit: Array, key: Array) -> Array:

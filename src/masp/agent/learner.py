@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -95,10 +95,18 @@ class Learner:
             s.entropy_weight,
         )
 
-    def init(self, key: Array, observation: Array, similarity: Array, hyper: Hyper) -> LearnerState:
-        """A fresh learner; `observation` [1, ...] gives the shape, `similarity` [A, A] or factors the start."""
+    def init(
+        self, key: Array, observation: Array, similarity: Array, hyper: Hyper, given: Mapping[str, Array] | None = None
+    ) -> LearnerState:
+        """A fresh learner; `observation` [1, ...] gives the shape, `similarity` [A, A] or factors the start.
+
+        `given`: parameters by path, in place of the initial ones.
+        """
         variables = self.network.init(key, observation, similarity)
-        params, noise = variables["params"], variables.get("noise")
+        noise = variables.get("noise")
+        params = jax.tree_util.tree_map_with_path(
+            lambda path, leaf: (given or {}).get(jax.tree_util.keystr(path), leaf), variables["params"]
+        )
         opt_state = self.adam.init(params)
         states = jnp.zeros((self.config.agent.batch_size, *observation.shape[1:]), observation.dtype)
         step = InnerStep(params, opt_state, params, states, similarity, noise, similarity)
@@ -115,7 +123,7 @@ class Learner:
     def update(
         self, state: LearnerState, batch: Batch, draw_held_out: Callable[[], Batch], key: Array
     ) -> tuple[LearnerState, Array, Metrics]:
-        """One step of Algorithm 1 on `batch`; also the [B] losses of its windows, for their priorities.
+        """One step of Algorithm 1 on `batch`; also the losses of its windows in the replay, for their priorities.
 
         `draw_held_out` is called under tracing where the similarity learns from a sample of its own.
         """
@@ -137,7 +145,7 @@ class Learner:
             q = ops.expected_values(outputs[: batch.num_windows], self.support)
             s_tm1 = batch.transition.s_tm1[: batch.num_windows]
             penalty = state.hyper.penalty_weight * self.similarity.penalty(similarity, q, s_tm1)  # line 10
-            return td + penalty, (td, penalty, td_losses, q)
+            return td + penalty + self.demonstration_loss(q, batch), (td, penalty, td_losses, q)
 
         cotangent, (td, penalty, td_losses, q) = jax.grad(objective, has_aux=True)(outputs)
         (gradient,) = pull_back(cotangent)  # line 11
@@ -146,7 +154,7 @@ class Learner:
         params, opt_state, norm = self.adam.step(gradient, state.opt_state, state.params, after=similarity)  # line 12
         state = state._replace(params=params, opt_state=opt_state, similarity=similarity, updates=state.updates + 1)
         metrics = _metrics(td, penalty, q, norm, meta_norm)
-        return self._sync_target(state), td_losses[: batch.num_windows], metrics  # lines 20-22
+        return self._sync_target(state), td_losses[: len(batch.leaf)], metrics  # lines 20-22
 
     def draw_noise(self, state: LearnerState, key: Array) -> list[Noise]:
         """Noise of the online and of the target network; Nones for plain layers."""
@@ -183,6 +191,16 @@ class Learner:
         """
         per_row = jax.vmap(losses.td_loss)(outputs, batch.transition.a_tm1, targets)
         return jnp.sum(batch.weight * per_row) / batch.num_windows, per_row
+
+    def demonstration_loss(self, q: Array, batch: Batch) -> Array | float:
+        """[] weighted margin loss of the demonstrated windows, over the number of all windows; `q` [B, A]."""
+        d, demonstrated = self.config.demonstration, batch.demonstrated
+        if not len(demonstrated) or not d.margin_weight:
+            return 0.0
+        own = slice(len(batch.leaf), batch.num_windows)
+        per_row = jax.vmap(losses.margin_loss, in_axes=(0, 0, 0, None, None))
+        rows = per_row(q[own], batch.transition.a_tm1[own], demonstrated, jnp.asarray(self.choosable), d.margin)
+        return d.margin_weight * jnp.sum(rows) / batch.num_windows
 
     def td_gradient(self, state: LearnerState, batch: Batch, noise: list[Noise]) -> Params:
         """Gradient of the TD loss of `batch` at the current parameters."""

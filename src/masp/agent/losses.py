@@ -54,3 +54,18 @@ def td_loss(outputs_tm1: Array, a_tm1: Array, target: Array) -> Array:
     else:
         value = jnp.sum(jnp.where(jnp.arange(len(values)) == a_tm1, values, 0))
     return optax.losses.huber_loss(value, target[0])
+
+
+def margin_loss(q: Array, action: Array, demonstrated: Array, choosable: Array, margin: float) -> Array:
+    """[] how far `action` is from being better by `margin` than every action that was not demonstrated.
+
+    The large-margin loss of Hester et al. 2018, for several demonstrated actions: a macro that plays as was
+    demonstrated is no rival of its first primitive.
+
+    Args:
+      q: [A] action values of one state; receives gradient.
+      demonstrated: [A] bool, the actions that play as was demonstrated; `action` is one of them.
+      choosable: [A] bool, the actions that greedy decisions may choose.
+    """
+    rivals = jnp.where(choosable & ~demonstrated, q, -jnp.inf)
+    return jnp.maximum(jnp.max(rivals) + margin - q[action], 0.0)

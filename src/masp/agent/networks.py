@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 from masp import ops
 from masp.environments.base import ObservationKind
-from masp.environments.minigrid_cells import NUM_PLANES, packed_cells
+from masp.environments.minigrid_cells import NUM_GRID_PLANES, NUM_PLANES, packed_cells, packed_grid
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
 from masp.errors import UserError
 
@@ -65,11 +65,30 @@ class MiniGridTorso(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> ops.Features:
         cells = SmallTorso(32, NUM_PLANES)(packed_cells(x, self.mission))
-        if not self.mission:
-            return cells
-        words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]  # of the newest frame; an episode has one mission
-        one_hot = jax.nn.one_hot(words, NUM_CODES).reshape(x.shape[0], -1)
-        return ops.concatenate(cells, ops.Linear(32, relu=True)(one_hot))
+        return ops.concatenate(cells, ops.Linear(32, relu=True)(_mission_words(x))) if self.mission else cells
+
+
+class WholeGridTorso(nn.Module):
+    """Whole grids [B, S, S, stack] of one byte per cell, around the agent: one-hot, then two convolutions.
+
+    With a mission [B, S, S, 2 * stack], its words go past the convolutions, as in `MiniGridTorso`.
+    """
+
+    mission: bool = False
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        y = ops.unpack_bits(packed_grid(x, self.mission), NUM_GRID_PLANES)
+        for _ in range(2):
+            y = nn.relu(ops.Convolution(32, 4, 2)(y))
+        y = y.reshape(y.shape[0], -1)
+        return jnp.concatenate([y, ops.Linear(32, relu=True)(_mission_words(x))], axis=1) if self.mission else y
+
+
+def _mission_words(x: Array) -> Array:
+    """[B, MOST_WORDS * NUM_CODES] the words of the newest frame, one-hot; an episode has one mission."""
+    words = x[..., -1].reshape(x.shape[0], -1)[:, :MOST_WORDS]
+    return jax.nn.one_hot(words, NUM_CODES).reshape(x.shape[0], -1)
 
 
 class MlpTorso(nn.Module):
@@ -132,7 +151,10 @@ class QNetwork(nn.Module):
             return SmallTorso()
         if self.observation_kind == "vector":
             return MlpTorso(self.hidden)
-        return MiniGridTorso(mission=self.observation_kind == "minigrid-mission")
+        mission = self.observation_kind.endswith("-mission")
+        if self.observation_kind.startswith("minigrid-whole"):
+            return WholeGridTorso(mission)
+        return MiniGridTorso(mission)
 
     def _head(self, x: ops.Features, outputs: int, name: str) -> Array:
         """[B, outputs, atoms] one hidden layer, then a linear layer whose outputs start near 0.

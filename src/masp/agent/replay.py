@@ -49,15 +49,16 @@ class Transition(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """R transitions to learn from: B windows, and behind them perhaps transitions from inside those windows."""
+    """R transitions to learn from: B windows, the last D of them demonstrated, and perhaps some from inside windows."""
 
     transition: Transition  # [R]
     weight: Array  # [R] importance weights, the largest is 1
-    leaf: Array  # [B] int32, the windows' rows in the replay, for `reprioritise`
+    leaf: Array  # [B - D] int32, the windows' rows in the replay, for `reprioritise`
+    demonstrated: Any = ()  # [D, A] bool, the actions that play as was demonstrated; () without demonstrations
 
     @property
     def num_windows(self) -> int:
-        return self.leaf.shape[0]
+        return self.leaf.shape[0] + len(self.demonstrated)
 
 
 def init(

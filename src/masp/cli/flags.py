@@ -14,11 +14,12 @@ import typing
 from functools import cache
 from typing import Any, Literal
 
-from masp.config import AgentConfig, Pair, SimilarityConfig, TrainConfig, field_sections, field_types, replace
+from masp.config import SECTIONS as NESTED
+from masp.config import Pair, TrainConfig, field_sections, field_types, replace
 from masp.errors import UserError
 
 UNKNOWN_VALUES = " (name an environment before --help to see its values)"
-SECTIONS = {"": TrainConfig, "agent": AgentConfig, "similarity": SimilarityConfig}
+SECTIONS: dict[str, type] = {"": TrainConfig, **NESTED}
 
 
 def add_config_flags(parser: argparse.ArgumentParser, skip: tuple[str, ...]) -> None:

@@ -1,12 +1,14 @@
-"""Play an environment and record it for 'masp mine'.
+"""Play an environment and record it, for 'masp mine' and for 'masp train --demonstrations'.
 
 examples:
   masp record DoorKey-5x5 --policy random --episodes 200 --out play.jsonl
+  masp record LockedRoom --policy solver --episodes 200 --out solved.jsonl
   masp record ALE/Pong-v5 --policy runs/pong --episodes 20 --epsilon 0.05 --out pong.jsonl --minari pong-v0
 
-FILE holds the primitive actions and the score of every finished episode, one line each. It can be mined while it
-grows, and if recording is stopped it contains all finished episodes. --minari also writes a Minari data set with
-observations and rewards, with the same guarantee. Existing files are never overwritten.
+FILE holds the primitive actions and the score of every finished episode, one line each, and the seed that repeats it
+where the environment has one. It can be mined while it grows, and if recording is stopped it contains all finished
+episodes. --observations adds what was seen, to learn from play that no seed repeats. --minari also writes a Minari
+data set with observations and rewards, with the same guarantee. Existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from masp import json_text
 from masp.errors import UserError
 from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
@@ -26,15 +30,22 @@ from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWri
 if TYPE_CHECKING:
     from masp.macros.minari import MinariWriter
 
+OWN_POLICIES = ("random", "solver")
+"""Policies that are not those of a run."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("env", metavar="ENV", help="environment id, as for 'masp train'")
     parser.add_argument(
-        "--policy", required=True, metavar="random|RUN_DIR", help="the policy that plays; a run uses its own macros"
+        "--policy",
+        required=True,
+        metavar="random|solver|RUN_DIR",
+        help="the policy that plays: random, a planner for MiniGrid, or a run with its own macros",
     )
     parser.add_argument("--episodes", type=int, required=True, metavar="N", help="episodes to record")
     parser.add_argument("--out", required=True, metavar="FILE", help="the recording, a new file")
+    parser.add_argument("--observations", action="store_true", help="also record observations and rewards in FILE")
     parser.add_argument("--minari", metavar="DIR", help="also write a Minari data set to this new folder")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="same seed, same play (default %(default)s)")
     parser.add_argument(
@@ -60,9 +71,10 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     from masp.training import record
 
-    env, policy = _env_and_policy(args)
+    env, policy, options = _env_and_policy(args)
     names = env.info.actions.primitive_names
-    header = RecordingHeader(env.info.env_id, env.info.actions.num_primitives, names)
+    seen = (env.info.observation_shape, np.dtype(env.info.observation_dtype).name) if args.observations else ()
+    header = RecordingHeader(env.info.env_id, env.info.actions.num_primitives, names, options, *seen)
     scores: list[float] = []
     successes: list[bool | None] = []
     steps = 0
@@ -73,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
             score, success = episode.score, episode.success(env.info.success_above)
             finite_score = score if math.isfinite(score) else None
             frames = len(episode.actions) * env.info.frames_per_step
-            writer.add(RecordedEpisode(episode.actions, finite_score, success, frames))
+            seen = episode.seen if args.observations else None
+            writer.add(RecordedEpisode(episode.actions, finite_score, success, frames, episode.seed, seen))
             if data_set is not None:
                 data_set.add(episode.observations, episode.actions, episode.rewards, episode.terminated, success)
             scores.append(score)
@@ -81,7 +94,8 @@ def run(args: argparse.Namespace) -> int:
             steps += len(episode.actions)
             show(len(scores))
 
-        record.play_episodes(env, policy, args.episodes, args.seed, write, data_set is not None)
+        keep_observations = args.observations or data_set is not None
+        record.play_episodes(env, policy, args.episodes, args.seed, write, keep_observations)
     _report(args, env.info, scores, successes, steps)
     return 0
 
@@ -96,8 +110,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--seed must not be negative, got {args.seed}")
     if args.epsilon is not None and not 0 <= args.epsilon <= 1:
         raise UserError(f"--epsilon is a probability between 0 and 1, got {args.epsilon}")
-    if args.epsilon is not None and args.policy == "random":
-        raise UserError("--epsilon applies to the policy of a run; the random policy is random anyway")
+    if args.epsilon is not None and args.policy in OWN_POLICIES:
+        raise UserError(f"--epsilon applies to the policy of a run, not to --policy {args.policy}")
     out = Path(args.out)
     if out.exists():
         raise UserError(f"{out}: exists already; choose another file")
@@ -109,20 +123,26 @@ def _check(args: argparse.Namespace) -> None:
         require_new(args.minari)
 
 
-def _env_and_policy(args: argparse.Namespace) -> tuple[Any, Any]:
-    """The environment and the policy that plays in it."""
+def _env_and_policy(args: argparse.Namespace) -> tuple[Any, Any, tuple[str, ...]]:
+    """The environment, the policy that plays in it, and the options of the environment."""
+    from masp.environments.registry import stated_options
     from masp.training.playing import RunPolicy, make_player_env
     from masp.training.record import RandomPolicy
     from masp.training.run import load_run
 
-    policy_run = None if args.policy == "random" else load_run(args.policy)
+    policy_run = None if args.policy in OWN_POLICIES else load_run(args.policy)
     options = args.env_options or ()
     if policy_run is not None and args.env_options is None and policy_run.config.env == args.env:
         options = policy_run.config.env_options
-    env = make_player_env(args.env, options, min(args.num_envs, args.episodes))
-    if policy_run is None:
-        return env, RandomPolicy(env.info.actions.num_primitives, env.num_envs, args.seed)
-    return env, RunPolicy(policy_run, env.info, args.epsilon, args.seed)
+    stated = stated_options(args.env, options)
+    env = make_player_env(args.env, stated, min(args.num_envs, args.episodes))
+    if policy_run is not None:
+        return env, RunPolicy(policy_run, env.info, args.epsilon, args.seed), stated
+    if args.policy == "random":
+        return env, RandomPolicy(env.info.actions.num_primitives, env.num_envs, args.seed), stated
+    from masp.environments.minigrid_solver import SolverPolicy
+
+    return env, SolverPolicy(env), stated
 
 
 @contextmanager
@@ -134,7 +154,7 @@ def _writers(
     if args.minari:
         from masp.macros.minari import MinariWriter
 
-        policy = "random" if args.policy == "random" else "masp"
+        policy = args.policy if args.policy in OWN_POLICIES else "masp"
         data_set = MinariWriter(args.minari, header, info.observation_shape, info.observation_dtype, policy)
     try:
         writer = RecordingWriter(args.out, header)

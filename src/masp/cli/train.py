@@ -87,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     figures = {name: value for name, value in result.summary.items() if name.startswith("eval_") and value is not None}
     text = ", ".join(f"{name.removeprefix('eval_').replace('_', ' ')} {value:.3g}" for name, value in figures.items())
-    print(printable(f"{result.run_dir}: {result.summary['frames']:,} frames; evaluation: {text}"))
+    demonstrated = result.summary.get("demonstrated_steps")
+    beside = f" beside {demonstrated:,} demonstrated steps" if demonstrated else ""
+    print(printable(f"{result.run_dir}: {result.summary['frames']:,} frames{beside}; evaluation: {text}"))
     return 0
 
 

@@ -21,9 +21,11 @@ from masp.macros.actions import ActionSet
 if TYPE_CHECKING:  # worker processes import this module and do without JAX
     from jax import Array
 
-ObservationKind = Literal["image", "planes", "minigrid", "minigrid-mission", "vector"]
+ObservationKind = Literal[
+    "image", "planes", "minigrid", "minigrid-mission", "minigrid-whole", "minigrid-whole-mission", "vector"
+]
 """`image`: bytes [H, W, C]; `planes`: a small board with 0/1 channels; `minigrid`: cells of codes, with the words of
-the mission if `-mission`; `vector`: numbers."""
+the mission if `-mission`; `minigrid-whole`: a byte for each cell of the whole grid; `vector`: numbers."""
 
 SMALLEST_IMAGE = 36
 """Smallest height and width for which the convolutions of the image network have an output."""

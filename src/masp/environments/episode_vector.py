@@ -65,6 +65,12 @@ class EpisodeVector(ABC):
         observation = self._observation.copy()
         return Step(observation, reward, terminated, truncated, life_lost, self.action_mask, success)
 
+    @property
+    def episode_seeds(self) -> list[int]:
+        """[N] the seeds of the current episodes; the same seed and actions repeat an episode."""
+        self._require_reset()
+        return [self._episode_seed(i) for i in range(self.num_envs)]
+
     def snapshot(self) -> dict[str, np.ndarray]:
         """The current episode of each environment; `restore` with the seed of the run recovers it."""
         self._require_reset()

@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from masp.environments.base import SMALLEST_IMAGE, EnvInfo, ObservationKind
+from masp.environments.base import SMALLEST_IMAGE, EnvInfo, ObservationKind, Step
 from masp.environments.episode_env import EpisodeEnv
 from masp.environments.episode_vector import EpisodeVector, Request
 from masp.errors import UserError
@@ -32,6 +32,28 @@ class GymVector(EpisodeVector):
     def close(self) -> None:
         for env in self._envs:
             env.close()
+
+    @property
+    def envs(self) -> list[gymnasium.Env]:
+        """The environments themselves, for who plans with more than observations."""
+        return [env.env for env in self._envs]
+
+    def replay(self, seed: int, actions: Sequence[int]) -> tuple[np.ndarray, Step]:
+        """Play the episode with this seed again, in the first environment, as far as `actions` [L] lead.
+
+        Returns [L + 1, ...] observations and the steps [L], without observations.
+        """
+        self._seed = None  # the vector is at no tick of its own any more
+        self._envs[0].reset(seed)
+        observations, steps = [self._observation[0].copy()], []
+        for action in actions:
+            outcome = self._envs[0].step(action)
+            steps.append((outcome.reward, outcome.terminated, outcome.truncated, outcome.life_lost))
+            observations.append(self._observation[0].copy())
+            if outcome.terminated or outcome.truncated:
+                break
+        reward, *flags = np.array(steps, np.float32).T
+        return np.stack(observations), Step(None, reward, *(flag.astype(bool) for flag in flags))
 
     def _request(self, requests: list[Request]) -> list[Any]:
         return [getattr(env, name)(argument) for env, (name, argument) in zip(self._envs, requests, strict=False)]

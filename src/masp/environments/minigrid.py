@@ -4,6 +4,8 @@ An observation is the partial view of the `minigrid` package, [7, 7, (object, co
 direction as a fourth plane. A carried object is shown in the agent's own cell, [3, 6]. If the mission text has
 placeholders ("get the ... key from the ... room"), its words are a fifth plane; a constant mission has no information.
 
+With the option `view=whole` the agent sees the whole grid (`minigrid_whole.py`).
+
 Two backends implement the tasks. The `minigrid` package is the default although envpool is faster: it is the original
 and always installed, so the same command gives the same run everywhere.
 """
@@ -21,6 +23,7 @@ import numpy as np
 from masp.environments.base import ENVPOOL, EnvInfo, HostEnv, Option
 from masp.environments.gymnasium_env import maker
 from masp.environments.minigrid_mission import mission_plane
+from masp.environments.minigrid_whole import WholeView
 from masp.environments.processes import make_vector
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
@@ -48,11 +51,13 @@ def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 
     """`num_envs` environments of one task, by the backend of the option `backend`."""
     task_id = full_id(env_id)
     assert task_id is not None
-    task_options = {name: value for name, value in options.items() if name != "backend"}
-    backend = options.get("backend", "minigrid")
-    make_task = maker(task_id, task_options)
+    task_options = {name: value for name, value in options.items() if name not in ("backend", "view")}
+    backend, view = options.get("backend", "minigrid"), options.get("view", "partial")
+    if view not in VIEWS:
+        raise UserError(f"{env_id}: view must be partial or whole, got {view!r}")
+    make_task, seen = maker(task_id, task_options), VIEWS[view]
     if backend == "minigrid":
-        return make_vector(partial(_make_cells, make_task), num_envs, workers, describe_minigrid)
+        return make_vector(partial(_make_view, seen, make_task), num_envs, workers, describe_minigrid)
     if backend != "envpool":
         raise UserError(f"{env_id}: backend must be minigrid or envpool, got {backend!r}")
     if workers:
@@ -60,11 +65,11 @@ def make(env_id: str, options: dict[str, Option], num_envs: int, workers: int = 
     ENVPOOL.require_installed("backend=envpool")
     from masp.environments.minigrid_envpool import EnvPoolMiniGrid
 
-    return EnvPoolMiniGrid(task_id, CellsWithDirection(make_task()), task_options, num_envs)
+    return EnvPoolMiniGrid(task_id, seen(make_task()), task_options, num_envs)
 
 
-def _make_cells(make_task: Callable[[], gymnasium.Env]) -> CellsWithDirection:
-    return CellsWithDirection(make_task())
+def _make_view(view: type[CellsWithDirection] | type[WholeView], make_task: Callable[[], gymnasium.Env]) -> Any:
+    return view(make_task())
 
 
 def names() -> Sequence[str]:
@@ -110,9 +115,14 @@ class CellsWithDirection(gymnasium.ObservationWrapper):
         return cells
 
 
+VIEWS: dict[Option, type[CellsWithDirection] | type[WholeView]] = {"partial": CellsWithDirection, "whole": WholeView}
+"""What the agent sees, by the option `view`."""
+
+
 def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
     """The description of a task. Only a success has a reward above 0. The stricter of two step limits holds."""
-    assert isinstance(env, CellsWithDirection)
+    assert isinstance(env, (CellsWithDirection, WholeView))
+    kind = "minigrid" if isinstance(env, CellsWithDirection) else "minigrid-whole"
     shape = env.observation_space.shape
     assert shape is not None
     count = num_actions(env)
@@ -124,7 +134,7 @@ def describe_minigrid(env: gymnasium.Env) -> EnvInfo:
         env_id=env_name(env),
         observation_shape=shape,
         observation_dtype=np.dtype(np.uint8),
-        observation_kind="minigrid-mission" if env.has_mission else "minigrid",
+        observation_kind=f"{kind}-mission" if env.has_mission else kind,  # type: ignore[arg-type]
         actions=ActionSet(count, macros, ACTION_NAMES[:count], env_name(env)),
         success_above=0.0,
         max_episode_steps=min(limits),

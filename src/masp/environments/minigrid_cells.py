@@ -10,6 +10,9 @@ from masp import ops
 MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 """Numbers of objects, colours, states (three of doors, and 'held', which is ours) and directions of a cell."""
 NUM_PLANES = sum(MINIGRID_CARDINALITIES)
+GRID_CARDINALITIES = (10, 6, 4)
+"""The same for a cell of the whole grid: the agent is never seen, and its direction is always up."""
+NUM_GRID_PLANES = sum(GRID_CARDINALITIES)
 
 
 def packed_cells(observation: Array, mission: bool) -> Array:
@@ -22,3 +25,11 @@ def packed_cells(observation: Array, mission: bool) -> Array:
     frames = range(0, observation.shape[-1], channels)
     packed = [ops.pack_one_hot(observation[..., i : i + channels], MINIGRID_CARDINALITIES) for i in frames]
     return jnp.stack(packed, axis=-1)
+
+
+def packed_grid(observation: Array, mission: bool) -> Array:
+    """[B, S, S, stack] the same for whole grids [B, S, S, stack], with one byte per cell (`minigrid_whole.py`)."""
+    codes = observation[..., :: 1 + mission].astype(jnp.int32)
+    _, colours, states = GRID_CARDINALITIES
+    parts = jnp.stack([codes // (colours * states), codes // states % colours, codes % states], axis=-1)
+    return ops.pack_one_hot(parts, GRID_CARDINALITIES)

@@ -19,6 +19,7 @@ from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
 from masp.environments.base import Option, Step, episode_seed
 from masp.environments.minigrid import CellsWithDirection, describe_minigrid
 from masp.environments.minigrid_mission import mission_plane
+from masp.environments.minigrid_whole import WholeView, cell_codes, whole_view
 from masp.errors import UserError
 
 LIMITS = ("max_steps", "max_episode_steps")
@@ -51,15 +52,18 @@ def settings_of(env_id: str, reference: gymnasium.Env, options: Mapping[str, Opt
     return settings
 
 
+View = CellsWithDirection | WholeView
+
+
 class EnvPoolMiniGrid:
     """N environments as a `HostEnv`, with the observations, rewards and ends of the package."""
 
-    def __init__(self, env_id: str, reference: CellsWithDirection, options: Mapping[str, Option], num_envs: int = 1):
+    def __init__(self, env_id: str, reference: View, options: Mapping[str, Option], num_envs: int = 1):
         if num_envs < 1:
             raise UserError(f"num_envs must be at least 1, got {num_envs}")
         self._env_id, self._settings = env_id, settings_of(env_id, reference, options)
         self.info = describe_minigrid(reference)
-        self._has_mission = reference.has_mission
+        self._has_mission, self._sees_whole = reference.has_mission, isinstance(reference, WholeView)
         self._max_steps: int = reference.unwrapped.max_steps  # type: ignore[attr-defined]
         # ObstructedMaze hides its keys in boxes of one colour: blue in envpool, grey in the package.
         self._box_colour = COLOR_TO_IDX["grey"] if "ObstructedMaze" in env_id else None
@@ -144,7 +148,7 @@ class EnvPoolMiniGrid:
         if self._has_mission:
             texts: Sequence[str] = decode_mission(observation["mission"])  # type: ignore[assignment]
             planes = [mission_plane(text, *self._observation.shape[1:3]) for text in texts]
-            self._observation[envs, ..., 4] = planes
+            self._observation[envs, ..., -1] = planes
         self._observe(envs, observation)
 
     def _play(self, envs: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -160,11 +164,28 @@ class EnvPoolMiniGrid:
         return reward, terminated, truncated
 
     def _observe(self, envs: np.ndarray, observation: Mapping[str, np.ndarray]) -> None:
-        cells = observation["image"]
-        if self._box_colour is not None:
-            cells[..., 1][cells[..., 0] == OBJECT_TO_IDX["box"]] = self._box_colour
+        if self._sees_whole:
+            for i, state in zip(envs, self._pool.debug_states(envs.tolist()), strict=True):
+                self._observation[i, ..., 0] = self._whole_view(state)
+            return
+        cells = self._repainted(observation["image"])
         self._observation[envs, ..., :3] = cells
         self._observation[envs, ..., 3] = observation["direction"][:, None, None]
+
+    def _whole_view(self, state: Any) -> np.ndarray:
+        """[S, S] of one of envpool's `debug_states`; `bytes` turns their long lists into arrays fastest."""
+        carried = (state.carrying_type, state.carrying_color, state.carrying_state) if state.has_carrying else (1, 0, 0)
+        grid = np.frombuffer(bytes([*state.grid, *carried]), np.uint8).reshape(-1, 3)
+        codes = cell_codes(self._repainted(grid.copy()))
+        return whole_view(
+            codes[:-1].reshape(state.width, state.height), state.agent_pos, state.agent_dir, int(codes[-1])
+        )
+
+    def _repainted(self, cells: np.ndarray) -> np.ndarray:
+        """`cells` [..., 3] with boxes in the colour of the package."""
+        if self._box_colour is not None:
+            cells[..., 1][cells[..., 0] == OBJECT_TO_IDX["box"]] = self._box_colour
+        return cells
 
     def _require_reset(self) -> None:
         if self._pool is None:

@@ -25,6 +25,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "minatar-k": "MinAtar, number of macros from 0 to 1024",
         "minatar-noise": "MinAtar, macros replaced by random ones",
         "minatar-transfer": "MinAtar, similarity of another game",
+        "minatar-transfer-agents": "MinAtar, whole agents of another game: before, during and after learning",
         "structure-minatar": "MinAtar with 32 and 1024 mined macros, weights swept",
     },
     "planted": {

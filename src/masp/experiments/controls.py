@@ -26,6 +26,8 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "truth": {**PLAIN, **_FROZEN},  # the true groups of the task, fixed
     "transfer": {**PLAIN, **_FROZEN},  # similarity of another trial, fixed
     "consensus": {**PLAIN, **_FROZEN},  # the same, denoised by `masp.similarity.consensus`
+    "agent": {**PLAIN, "variant": "masp"},  # parameters, macros and similarity of another trial, all learning
+    "agent frozen": {**PLAIN, **_FROZEN},  # the same, its similarity fixed
     "macros as it comes": {"variant": "macros"},
     "masp as it comes": {"variant": "masp"},
     "outcomes as it comes": {"variant": "outcomes"},
@@ -36,8 +38,12 @@ CONTROLS: dict[str, dict[str, Any]] = {
 
 FROZEN = tuple(name for name, changes in CONTROLS.items() if changes.get("meta_learning_rate") == 0.0)
 """Controls whose similarity does not learn."""
-TRANSFERRED = ("transfer", "consensus")
-"""Controls whose similarity was learned by another trial."""
+TRANSFERRED_SIMILARITY = ("transfer", "consensus")
+"""Controls that take over the similarity of another trial."""
+WHOLE_AGENTS = ("agent", "agent frozen")
+"""Controls that go on with the agent of another trial."""
+TRANSFERRED = (*TRANSFERRED_SIMILARITY, *WHOLE_AGENTS)
+"""Controls that need another trial, trained first."""
 UNPENALISED = ("rainbow", "macros", "macros as it comes")
 """Controls without a penalty, for which there is no weight to choose."""
 COMPARED = ("rainbow", "macros", "uniform", "random", "overlap", "masp")

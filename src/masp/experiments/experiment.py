@@ -22,6 +22,8 @@ class Cell:
     column: str
     """Usually the control."""
     trial: Trial
+    judged: Judged | None = None
+    """What is reported of the runs; None: what the experiment says."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from masp.environments import make_env
 from masp.errors import UserError
+from masp.experiments.controls import WHOLE_AGENTS
 from masp.experiments.store import Store
 from masp.experiments.trial import SWEPT, MacroSet, Play, Trial, macro_id, trial_id
 from masp.macros.actions import ActionSet
@@ -41,6 +42,8 @@ def prepare(trial: Trial, seed: int, store: Store) -> dict[str, Any]:
         return settings
     if trial.source is not None:
         source_seed = trial.source.seeds[trial.seeds.index(seed)]
+        if trial.control in WHOLE_AGENTS:
+            return settings | {"init_from": str(_agent_dir(trial_id(trial.source), source_seed, store))}
         file_of = _consensus_file if trial.control == "consensus" else _learned_file
         settings["similarity_start"] = str(file_of(trial_id(trial.source), source_seed, store))
     elif trial.control == "truth":
@@ -71,6 +74,14 @@ def keep_bundle(trial: Trial, seed: int, run: RunDir, store: Store) -> None:
         _make_once(
             store.bundle_file(f"{trial_id(trial)}-{seed}"), lambda partial: shutil.copy(run.bundle_file, partial)
         )
+
+
+def _agent_dir(source_id: str, seed: int, store: Store) -> Path:
+    """The run directory of an agent that another one goes on with."""
+    folder = store.run_dir_of(source_id, seed)
+    if not RunDir(folder).policy_file.exists():
+        raise UserError(f"{folder} has no policy, and with it the agent to start from is missing; use a new --store")
+    return folder
 
 
 def _learned_file(source_id: str, seed: int, store: Store) -> Path:

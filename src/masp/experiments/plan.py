@@ -139,6 +139,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
                 "control": cell.trial.control,
                 "env": cell.trial.env,
                 "frames": cell.trial.frames,
+                **({"judged": cell.judged} if cell.judged else {}),
             }
             for cell in plan.cells
         ],

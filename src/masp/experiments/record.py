@@ -51,7 +51,7 @@ def _setting(unit: Unit, config: TrainConfig, run: RunDir, store: Store) -> dict
     """What was trained."""
     trial = unit.trial
     flat = to_flat(config)
-    for name in ("out", "macros", "similarity_start"):  # paths relative to the store, because stores move
+    for name in ("out", "macros", "similarity_start", "init_from"):  # paths relative to the store, because stores move
         flat[name] = flat[name].removeprefix(f"{store.path}/")
     return {
         "env": trial.env,
@@ -74,6 +74,7 @@ def _figures(rows: list[dict[str, Any]]) -> dict[str, Any]:
     evaluations = [row for row in rows if row["eval_return"] is not None]
     return {
         "frames": last["frames"],
+        "demonstrated_steps": last.get("demonstrated_steps", 0),
         "return": last["eval_return"],
         "success": last["eval_success"],
         "similarity_auc": last["similarity_auc"],

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from masp.config import TrainConfig, field_sections, replace, to_flat
+from masp.config import DemonstrationConfig, TrainConfig, field_sections, replace, to_flat
 from masp.errors import UserError
-from masp.experiments.controls import CONTROLS, FROZEN, TRANSFERRED
+from masp.experiments.controls import CONTROLS, FROZEN, TRANSFERRED, WHOLE_AGENTS
 from masp.presets import from_preset
 from masp.report.tables import Judged
 
 SWEPT = ("penalty_weight", "meta_learning_rate")
 """Settings that a sweep chooses."""
-IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts")
+IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts", "init_from")
 """Settings that change no result, or that the runner fills in from the trial."""
-LATER: frozenset[str] = frozenset()
+LATER = frozenset(field.name for field in dataclasses.fields(DemonstrationConfig))
 """Settings that are newer than records of format 2. They count for an id only where they differ from their default:
 otherwise a new option of the package would make all finished results look unfinished."""
 OUTCOMES_VERSION = 2
@@ -111,7 +111,7 @@ class Trial:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds must be different and at least one, got {self.seeds}")
         if (self.control in TRANSFERRED) != (self.source is not None):
-            raise ValueError(f"the controls {' and '.join(TRANSFERRED)} and only they take a source")
+            raise ValueError(f"the controls {', '.join(TRANSFERRED)} and only they take a source")
         if self.sweep and set(self.sweep.seeds) & set(self.seeds):
             raise ValueError(f"a sweep must not use reported seeds, got {self.sweep.seeds} and {self.seeds}")
         if self.sweep and self.sweep.meta_learning_rate and self.control in FROZEN:
@@ -201,6 +201,8 @@ def _recipe(trial: Trial) -> dict[str, Any]:
         recipe["similarity"] = trial.control
     if trial.variant == "outcomes":
         recipe["outcomes"] = OUTCOMES_VERSION
+    if trial.control in WHOLE_AGENTS:
+        recipe["agent"] = "whole"
     if trial.source is not None:
         pairs = [list(pair) for pair in zip(trial.seeds, trial.source.seeds, strict=False)]
         recipe["source"] = [trial_id(trial.source), pairs]

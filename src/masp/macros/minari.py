@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from masp.errors import UserError
 from masp.json_text import first_line
 from masp.macros.actions import MAX_ACTIONS
 from masp.macros.episodes import UNKNOWN, Episodes
-from masp.macros.recording import RecordingHeader
+from masp.macros.recording import RecordedEpisode, RecordingHeader, Seen
 
 _METADATA_KEY = "masp"  # holds the names of environment and primitives, for which Minari has no field
 _INSTALL = "a Minari data set needs: pip install 'masp-rl[minari]'"
@@ -30,6 +31,56 @@ def is_minari_folder(path: str | os.PathLike[str]) -> bool:
 
 def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
     """Read the data set in a folder, or the local one with that id; nothing is downloaded."""
+    header, data = _open(source)
+    actions, scores, success = [], [], []
+    try:
+        for episode in data.iterate_episodes():
+            actions.append(_checked_actions(episode.actions, header.num_primitives))
+            scores.append(float(np.sum(episode.rewards)))
+            success.append(_success(episode.infos))
+    except Exception as error:
+        raise UserError(f"{source}: episode {len(actions)} cannot be read: {first_line(error)}") from None
+    return header, Episodes.of(actions, scores, success)
+
+
+def read_minari_play(
+    source: str, shape: tuple[int, ...], dtype: np.dtype
+) -> tuple[RecordingHeader, list[RecordedEpisode]]:
+    """The same with what was seen; observations of another layout, as a Dict, are flattened to `shape` if they fit."""
+    header, data = _open(source)
+    space, episodes = data.observation_space, []
+    direct = space.shape == shape
+    if not direct and not (space.is_np_flattenable and gymnasium.spaces.flatdim(space) == math.prod(shape)):
+        raise UserError(f"{source}: its observations are {space}; expected shape {shape}")
+    try:
+        for episode in data.iterate_episodes():
+            actions = _checked_actions(episode.actions, header.num_primitives).tolist()
+            if direct:
+                observations = np.asarray(episode.observations, dtype)
+            else:
+                rows = [_at(episode.observations, row) for row in range(len(actions) + 1)]
+                flat = [gymnasium.spaces.flatten(space, row) for row in rows]
+                observations = np.asarray(flat, dtype).reshape(len(rows), *shape)
+            rewards = np.asarray(episode.rewards, np.float32)
+            seen = Seen(observations, rewards, np.zeros(len(actions), bool), bool(episode.terminations[-1]))
+            success = _success(episode.infos)
+            known = None if success == UNKNOWN else bool(success)
+            episodes.append(RecordedEpisode(actions, float(rewards.sum()), known, None, None, seen))
+    except Exception as error:
+        raise UserError(f"{source}: episode {len(episodes)} cannot be read: {first_line(error)}") from None
+    return header, episodes
+
+
+def _at(observations: Any, row: int) -> Any:
+    """One row of the observations of an episode, in which Minari keeps the parts of a Dict or Tuple apart."""
+    if isinstance(observations, dict):
+        return {name: _at(part, row) for name, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(_at(part, row) for part in observations)
+    return observations[row]
+
+
+def _open(source: str) -> tuple[RecordingHeader, Any]:
     try:
         import minari
     except ImportError:
@@ -42,15 +93,7 @@ def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
     first, number = getattr(space, "start", 0), getattr(space, "n", None)
     if number is None or np.ndim(number) != 0 or first != 0 or not 1 <= number <= MAX_ACTIONS:
         raise UserError(f"{source}: its actions are {space}; macros need discrete actions that count from 0")
-    actions, scores, success = [], [], []
-    try:
-        for episode in data.iterate_episodes():
-            actions.append(_checked_actions(episode.actions, int(number)))
-            scores.append(float(np.sum(episode.rewards)))
-            success.append(_success(episode.infos))
-    except Exception as error:
-        raise UserError(f"{source}: episode {len(actions)} cannot be read: {first_line(error)}") from None
-    return _header(data, int(number)), Episodes.of(actions, scores, success)
+    return _header(data, int(number)), data
 
 
 class MinariWriter:

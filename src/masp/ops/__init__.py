@@ -1,6 +1,7 @@
 """Operations of the agent, each defined in plain JAX; the only package that knows of faster implementations."""
 
 from masp.ops.adam import Adam as Adam
+from masp.ops.convolution import Convolution as Convolution
 from masp.ops.convolution import ConvolutionStack as ConvolutionStack
 from masp.ops.distribution import expected_values as expected_values
 from masp.ops.kernels import kernels_status as kernels_status

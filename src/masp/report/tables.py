@@ -23,8 +23,9 @@ from masp.report.statistics import (
     mean_of,
 )
 
-Judged = Literal["last", "run"]
-"""The score of a run: its last evaluation, or the mean of all its evaluations, which also rewards learning early."""
+Judged = Literal["last", "run", "first"]
+"""The score of a run: its last evaluation; the mean of all its evaluations, which also rewards learning early; or its
+first, which of an agent that starts with another's parameters comes before it learns anything."""
 Records = Mapping[tuple[str, int], dict[str, Any]]
 """By (trial id, seed)."""
 CLAIM = "masp"
@@ -35,7 +36,8 @@ def score(record: dict[str, Any], measure: str = "", judged: Judged = "last") ->
     """The score of one run; without a `measure`, success where the task has one, else the return."""
     if not measure:
         measure = "return" if record["success"] is None else "success"
-    values = record[f"curve_{measure}"] if judged == "run" else [record[measure]]
+    curve = record[f"curve_{measure}"]
+    values = {"run": curve, "first": curve[:1], "last": [record[measure]]}[judged]
     return float("nan") if not values or None in values else float(np.mean(values))
 
 
@@ -132,6 +134,7 @@ def build(plan: dict[str, Any], records: Records, extra_notes: tuple[str, ...] =
 
 def _cell(entry: dict[str, Any], plan: dict[str, Any], judged: Judged, records: Records) -> TableCell:
     finished = {seed: records[entry["trial"], seed] for seed in entry["seeds"] if (entry["trial"], seed) in records}
+    judged = entry.get("judged", judged)
     first = next(iter(finished.values()), None)
     return TableCell(
         values=tuple(score(record, plan["measure"], judged) for record in finished.values()),

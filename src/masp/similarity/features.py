@@ -7,7 +7,7 @@ from jax import Array
 
 from masp import ops
 from masp.environments.base import ObservationKind
-from masp.environments.minigrid_cells import NUM_PLANES, packed_cells
+from masp.environments.minigrid_cells import NUM_GRID_PLANES, NUM_PLANES, packed_cells, packed_grid
 
 IMAGE_SIDE = 12
 """Images are averaged down to about this many cells a side."""
@@ -19,6 +19,8 @@ def flat_features(observation: Array, kind: ObservationKind) -> Array:
         x = _averaged(observation) / 255.0
     elif kind in ("minigrid", "minigrid-mission"):
         x = ops.unpack_bits(packed_cells(observation, kind == "minigrid-mission"), NUM_PLANES)
+    elif kind in ("minigrid-whole", "minigrid-whole-mission"):
+        x = ops.unpack_bits(packed_grid(observation, kind == "minigrid-whole-mission"), NUM_GRID_PLANES)
     else:
         x = observation.astype(jnp.result_type(float))
     return jnp.concatenate([jnp.ones((len(x), 1), x.dtype), x.reshape(len(x), -1)], axis=1)

@@ -43,7 +43,7 @@ def train(
       callbacks: called during training, see `masp.Callback`.
       settings: fields of `TrainConfig` by name, without their section: `variant="masp", frames=100_000, seed=1`.
         `macros` is a file or an `ActionSet`, `env_options` a mapping or `name=value` texts, `torso` a Flax module or
-        `module:Class`.
+        `module:Class`, `init_from` a run or its directory.
     """
     made = make_config(env, config=config, preset=preset, **settings)
     result = train_runs([replace(made, out=made.out or default_out(made))], resume, callbacks)[0]
@@ -132,6 +132,8 @@ def _plain(name: str, value: Any) -> Any:
     if name == "env_options":
         options = [f"{option}={setting}" for option, setting in value.items()] if isinstance(value, Mapping) else value
         return tuple(options)
+    if name == "init_from" and isinstance(value, Run):
+        return str(value.path)
     return str(value) if isinstance(value, Path) else value
 
 

@@ -37,7 +37,9 @@ class CompiledLoop:
     def close(self) -> None:
         """No-op: a JAX environment holds nothing."""
 
-    def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> TrainState:
+    def init(
+        self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet], demonstrations: Any = ()
+    ) -> TrainState:
         """Before the first tick of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
 
         def one(keys: Keys, start: Start) -> TrainState:
@@ -45,11 +47,12 @@ class CompiledLoop:
             envs, observation = jax.vmap(self.env.reset)(resets)
             return TrainState(self.agent.init(keys, observation, start, action_masks(self.env, envs)), envs)
 
-        starts = [start_of(config, own) for config, own in zip(configs, actions, strict=True)]
+        starts = [start_of(config, self.agent, own) for config, own in zip(configs, actions, strict=True)]
         state = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
         shared = state.agent._replace(
             tick=state.agent.tick[0],
             learner=state.agent.learner._replace(updates=state.agent.learner.updates[0]),
+            demonstrations=demonstrations,
         )
         return state._replace(agent=shared)
 
@@ -64,6 +67,18 @@ class CompiledLoop:
     @partial(jax.jit, static_argnums=(0, 3), donate_argnums=1)
     def _run(self, state: TrainState, ticks: Array, learn: bool) -> TrainState:
         return jax.lax.fori_loop(0, ticks, lambda _, state: self._tick(state, learn), state)
+
+    def pretrain(self, state: TrainState, updates: int) -> TrainState:
+        """Make so many updates on demonstrations; the given state is used up."""
+        return self._pretrain(state, updates)
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _pretrain(self, state: TrainState, updates: Array) -> TrainState:
+        axes = seed_axes(state.agent)
+        draw = jax.vmap(partial(self.agent.keys_of_updates, count=1), in_axes=(axes,))
+        update = jax.vmap(self.agent.pretrain, in_axes=(axes, 0), out_axes=axes)
+        agent = jax.lax.fori_loop(0, updates, lambda _, agent: update(agent, draw(agent)[:, 0]), state.agent)
+        return state._replace(agent=agent)
 
     def _tick(self, state: TrainState, learn: bool) -> TrainState:
         """One step of every environment of every seed; the agent learns between its decision and the step."""
@@ -119,7 +134,7 @@ class CompiledLoop:
             for i in range(count)
         ]
 
-    def restore(self, states: list[TrainState], rings: list[np.ndarray]) -> TrainState:
+    def restore(self, states: list[TrainState], rings: list[np.ndarray], demonstrations: Any = ()) -> TrainState:
         """The inverse of `checkpoints` and `replay_rows`; `rings`: the replay's observations of every seed."""
 
         def joined(axis: int | None, *leaves: Any) -> Any:
@@ -129,7 +144,7 @@ class CompiledLoop:
 
         state = jax.tree.map(joined, self._axes(states[0]), *states, is_leaf=_none)
         memory = state.agent.memory._replace(observations=jnp.asarray(np.stack(rings)))
-        return state._replace(agent=state.agent._replace(memory=memory))
+        return state._replace(agent=state.agent._replace(memory=memory, demonstrations=demonstrations))
 
     def ring_shape(self, state: TrainState) -> tuple[int, ...]:
         """[T, N, D] of the replay's observations of one seed."""
@@ -205,9 +220,9 @@ class CompiledLoop:
 
 
 def without_observations(agent: AgentState) -> AgentState:
-    """The state with an empty array in place of the replay's observations, which are logged instead."""
+    """The state as checkpoints hold it: the replay's observations are logged, demonstrations are in their file."""
     empty = jnp.zeros((agent.keys.act.shape[0], 0), agent.memory.observations.dtype)
-    return agent._replace(memory=agent.memory._replace(observations=empty))
+    return agent._replace(memory=agent.memory._replace(observations=empty), demonstrations=())
 
 
 def ring_ticks(first: int, last: int, capacity: int) -> tuple[int, np.ndarray]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import masp
 from masp import json_text, ops
-from masp.config import TrainConfig, from_flat, replace, to_flat, typed_settings
+from masp.config import SECTIONS, TrainConfig, from_flat, replace, to_flat, typed_settings
 from masp.errors import UserError
 from masp.json_text import first_line, is_number, shortened
 from masp.macros.actions import ActionSet
@@ -97,8 +97,8 @@ def _translated(values: dict[str, Any], where: str, count_actions: Callable[[], 
 def read_config(path: str | Path, env: str | None = None, preset: str = "auto") -> TrainConfig:
     """The configuration in a config.json of a run or in a TOML file.
 
-    A TOML file names some settings, at the top level or in the tables `agent` and `similarity`; the others come from
-    the preset. It may also name the preset.
+    A TOML file names some settings, at the top level or in the tables `agent`, `similarity` and `demonstration`; the
+    others come from the preset. It may also name the preset.
 
     Args:
       env: the environment in place of the file's; None: the file's.
@@ -137,7 +137,7 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
         if isinstance(error, UserError):
             raise
         raise UserError(f"{path}: broken TOML: {first_line(error)}") from None
-    for section in ("agent", "similarity"):
+    for section in SECTIONS:
         table = values.pop(section, {})
         if not isinstance(table, dict):
             raise UserError(f"{path}: {section} must be a table, got {shortened(table)}")

@@ -43,13 +43,14 @@ class HostLoop:
         self.env.close()
         self._evaluation_env.close()
 
-    def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet]) -> HostState:
+    def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet], demonstrations: Any = ()) -> HostState:
         """Before the first tick of the one run."""
         (config,), (own,) = configs, actions
         self._seed = derived_seed(config.seed, "training")
         observation = jnp.asarray(self.env.reset(self._seed))
-        keys, start = start_of(config, own)
-        return HostState(jax.jit(self.agent.init)(keys, observation, start, self.env.action_mask), ())
+        keys, start = start_of(config, self.agent, own)
+        agent = jax.jit(self.agent.init)(keys, observation, start, self.env.action_mask)
+        return HostState(agent._replace(demonstrations=demonstrations), ())
 
     def frames(self, state: HostState) -> np.ndarray:
         """[1] frames played so far."""
@@ -72,6 +73,17 @@ class HostLoop:
             resetting = (np.asarray(step.terminated) | np.asarray(step.truncated)) & ~resetting
             agent = self._observe(agent, step)
         return HostState(agent, ())
+
+    def pretrain(self, state: HostState, updates: int) -> HostState:
+        """Make so many updates on demonstrations; the given state is used up."""
+        return HostState(self._pretrain(state.agent, updates), ())
+
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _pretrain(self, state: AgentState, updates: Array) -> AgentState:
+        def update(_: Array, state: AgentState) -> AgentState:
+            return self.agent.pretrain(state, self.agent.keys_of_updates(state, 1)[0])
+
+        return jax.lax.fori_loop(0, updates, update, state)
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
     def _decide(self, state: AgentState) -> tuple[AgentState, Array]:
@@ -102,12 +114,13 @@ class HostLoop:
         """Everything but the replay's observations, with what the environments need to be put back."""
         return [HostState(without_observations(state.agent), self.env.snapshot())]
 
-    def restore(self, states: list[HostState], rings: list[np.ndarray]) -> HostState:
+    def restore(self, states: list[HostState], rings: list[np.ndarray], demonstrations: Any = ()) -> HostState:
         """The inverse of `checkpoints` and `replay_rows`; moves the environments too."""
         (state,), (ring,) = states, rings
         self.env.restore(self._seed, state.envs)
         agent = jax.tree.map(jnp.asarray, state.agent)
-        return HostState(agent._replace(memory=agent.memory._replace(observations=jnp.asarray(ring))), ())
+        memory = agent.memory._replace(observations=jnp.asarray(ring))
+        return HostState(agent._replace(memory=memory, demonstrations=demonstrations), ())
 
     def ring_shape(self, state: HostState) -> tuple[int, ...]:
         """[T, N, D] of the replay's observations."""

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from masp.agent.agent import Keys, MacroTables, Start
+from masp.agent.agent import Agent, Keys, MacroTables, Start
 from masp.agent.learner import Hyper
 from masp.config import TrainConfig, replace, to_flat
 from masp.environments.base import EnvInfo
@@ -20,8 +21,9 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet
 from masp.similarity import factored, matrix
 from masp.similarity.bundle import is_bundle, load_bundle
+from masp.training.initial import parameters_for, read_source
 
-VARYING = ("seed", "out", "macros", "penalty_weight", "meta_learning_rate", "similarity_start")
+VARYING = ("seed", "out", "macros", "init_from", "penalty_weight", "meta_learning_rate", "similarity_start")
 """Settings in which lanes may differ."""
 
 
@@ -46,7 +48,8 @@ def resolve_actions(config: TrainConfig, info: EnvInfo) -> ActionSet:
         return info.actions.without_macros()
     file = config.macros or config.similarity.bundle
     if not file:
-        return info.actions
+        source = read_source(config.init_from) if config.init_from else None
+        return source.actions if source is not None and source.fits(info) else info.actions
     bundled = is_bundle(file) or file == config.similarity.bundle
     actions = load_bundle(file).actions if bundled else ActionSet.load(file)
     actions.require_primitives(info.actions.num_primitives, config.env)
@@ -65,23 +68,29 @@ def lane_actions(configs: Sequence[TrainConfig], info: EnvInfo) -> list[ActionSe
     return actions
 
 
-def start_of(config: TrainConfig, actions: ActionSet) -> tuple[Keys, Start]:
-    """What one lane begins with."""
+def start_of(config: TrainConfig, agent: Agent, actions: ActionSet) -> tuple[Keys, Start]:
+    """What one lane of the program of `agent` begins with."""
     s = config.similarity
     keys = Keys.of(jax.random.PRNGKey(config.seed))
     hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(s.meta_learning_rate))
     similarity = _start_similarity(config, actions, jax.random.split(keys.start)[1])
-    return keys, Start(similarity, hyper, MacroTables.of(actions))
+    params = parameters_for(Agent(config, agent.info, actions))
+    return keys, Start(similarity, hyper, MacroTables.of(actions), params)
 
 
 def _start_similarity(config: TrainConfig, actions: ActionSet, key: Array) -> Array:
     """[A, A], or factors of it; `key` is for a random one."""
     s = config.similarity
+    if config.init_from and (source := read_source(config.init_from)).gives_similarity(config, actions):
+        return _with_rank(source.similarity, s.similarity_rank)
     if not s.bundle:
         return matrix.start(s.similarity_start, actions.sequences(), key, s.similarity_rank)  # type: ignore[arg-type]
     bundle = load_bundle(s.bundle)
     if bundle.actions.sequences() != actions.sequences():
         raise UserError(f"{s.bundle}: its similarity is for other macros than those of the run; leave --macros out")
-    return jnp.asarray(
-        factored.factor(bundle.similarity, s.similarity_rank) if s.similarity_rank else bundle.similarity
-    )
+    return _with_rank(bundle.similarity, s.similarity_rank)
+
+
+def _with_rank(similarity: np.ndarray, rank: int) -> Array:
+    """The matrix, or factors of it."""
+    return jnp.asarray(factored.factor(similarity, rank) if rank else similarity)

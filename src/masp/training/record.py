@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from masp.environments.base import SUCCESS_UNKNOWN, Step, first_mask
+from masp.macros.recording import Seen
 from masp.training.playing import PlayerEnv
 
 
@@ -34,9 +35,12 @@ class PlayedEpisode:
     """One more than there are actions; empty if nobody wants them."""
     actions: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    life_lost: list[bool] = field(default_factory=list)
     terminated: bool = False
     said_success: bool | None = None
     """Whether the environment said at the end that the episode succeeded; None: it did not say."""
+    seed: int | None = None
+    """With which the environment repeats the episode, if it can."""
 
     def success(self, success_above: float | None) -> bool | None:
         """Whether it succeeded, as the environment says, or else by its return; None: unknown."""
@@ -47,6 +51,12 @@ class PlayedEpisode:
     @property
     def score(self) -> float:
         return math.fsum(self.rewards)
+
+    @property
+    def seen(self) -> Seen:
+        """What an agent learns from; needs the observations."""
+        rewards, lost = np.array(self.rewards, np.float32), np.array(self.life_lost, bool)
+        return Seen(np.stack(self.observations), rewards, lost, self.terminated)
 
 
 class RandomPolicy:
@@ -84,19 +94,25 @@ def play_episodes(
     policy.begin(observation, first_mask(env))
     left = [episodes // env.num_envs + (i < episodes % env.num_envs) for i in range(env.num_envs)]
     open_episodes = [PlayedEpisode([first] if keep_observations else []) for first in observation]
+    # An environment that ended has the seed of its old episode until the tick that resets it.
+    seeds = list(getattr(env, "episode_seeds", [None] * env.num_envs))
     resetting = np.zeros(env.num_envs, bool)
     while any(left):
         actions = policy.act()
         step = env.step(actions)
         policy.see(step)
         ended = (np.asarray(step.terminated) | np.asarray(step.truncated)) & ~resetting
+        if resetting.any():
+            seeds = list(getattr(env, "episode_seeds", seeds))
         for i in np.flatnonzero(left):
             episode = open_episodes[i]
+            episode.seed = seeds[i]
             if keep_observations:
                 episode.observations.append(step.observation[i])
             if not resetting[i]:
                 episode.actions.append(int(actions[i]))
                 episode.rewards.append(float(step.reward[i]))
+                episode.life_lost.append(bool(step.life_lost[i]))
             if ended[i]:
                 episode.terminated = bool(step.terminated[i])
                 if step.success is not None and step.success[i] != SUCCESS_UNKNOWN:

@@ -24,7 +24,9 @@ from masp.similarity.matrix import as_matrix
 from masp.training import array_file
 from masp.training.background import BackgroundWriter, cannot_write
 from masp.training.callbacks import Callback, RunView
+from masp.training.demonstrations import load_demonstrations
 from masp.training.finite import require_finite, require_finite_evaluation
+from masp.training.initial import messages_for
 from masp.training.lanes import lane_actions, shared_config
 from masp.training.loop import Loop, make_loop
 from masp.training.policy import about_policy
@@ -49,6 +51,7 @@ class Session:
         self._agent: Agent = self._loop.agent
         self._actions = lane_actions(configs, self._agent.info)
         self._agent.replay_ticks  # noqa: B018 - raises before anything is written
+        self._demonstrations = load_demonstrations(self._config, self._agent.info)
         self._require_frames_beyond(self._config.agent.min_replay_steps * self._agent.info.frames_per_step - 1)
         self._runs = [RunDir(config.out) for config in configs]
         self._resume = resume
@@ -84,9 +87,12 @@ class Session:
     def _run(self) -> list[dict[str, Any]]:
         with StopRequest() as self._stop:
             self._begin()
+            self._pretrain()
             self._warm_up()
             if self._frames_at_row is None:
                 self._frames_at_row = self._frames()
+                if self._starts_knowing:
+                    self._write_rows(evaluate=True)
             while self._frames_at_row < self._config.frames and len(self._wants_stop) < len(self._runs):
                 target = min(_next_multiple(self._frames_at_row, self._config.log_every_frames), self._config.frames)
                 self._advance(target, learn=True)
@@ -96,10 +102,14 @@ class Session:
     def _begin(self) -> None:
         """A fresh state, or that of the newest checkpoint that all runs have."""
         self._report(0, "making the network and the replay")
-        self._state = self._loop.init(self._configs, self._actions)
+        self._state = self._loop.init(self._configs, self._actions, self._demonstrated)
+        if self._demonstrations and self._state.agent.memory.masks is not None:
+            raise UserError(f"{self._config.env} has action masks, which demonstrations do not hold; leave them out")
         restored = self._restore() if self._resume else None
         if restored is None:
             self._start_anew()
+            for message in messages_for(self._agent):
+                self._tell(message)
         abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
         reports = self._loop.reports(self._state)
         for i, (run, about, report) in enumerate(zip(self._runs, abouts, reports, strict=True)):
@@ -158,18 +168,52 @@ class Session:
                 self._tell(f"{damage}; going on from the checkpoint before")
             for run in self._runs:
                 run.checkpoints.remove_after(tick)
-            self._state = self._loop.restore([state for state, _ in pairs], rings)
-            return [about for _, about in pairs]
+            abouts = [about for _, about in pairs]
+            self._require_same_demonstrations(abouts[0])
+            self._state = self._loop.restore([state for state, _ in pairs], rings, self._demonstrated)
+            return abouts
         if problems:
             raise problems[0]
         return None
+
+    @property
+    def _demonstrated(self) -> Any:
+        """What the loops hold of the demonstrations; () without."""
+        return self._demonstrations.memory if self._demonstrations else ()
+
+    @property
+    def _starts_knowing(self) -> bool:
+        """Whether the agent has learned something before its first step, so that its initial performance counts."""
+        return self._demonstrations is not None or bool(self._config.init_from)
+
+    def _require_same_demonstrations(self, about: dict[str, Any]) -> None:
+        digest = self._demonstrations.digest if self._demonstrations else ""
+        if about.get("demonstrations", "") != digest:
+            source = self._config.demonstration.demonstrations
+            raise UserError(f"{source}: holds other demonstrations than when the run began; it cannot go on with them")
+
+    def _pretrain(self) -> None:
+        """Learn from demonstrations before the first step; a run that was stopped meanwhile makes the rest."""
+        if self._demonstrations is None:
+            return
+        self._tell(self._demonstrations.message)
+        chunk = 1
+        while int(self._state.agent.tick) == 0:
+            missing = self._config.demonstration.demonstration_updates - int(self._state.agent.learner.updates)
+            if missing <= 0:
+                return
+            started = time.perf_counter()
+            self._state = self._loop.pretrain(self._state, min(chunk, missing))
+            int(self._state.agent.learner.updates)  # waits for the chunk
+            chunk = max(1, min(2 * chunk, int(chunk * CHUNK_SECONDS / (time.perf_counter() - started))))
+            self._between_chunks()
 
     def _warm_up(self) -> None:
         """Fill the replay before learning starts."""
         self._advance(self._config.agent.min_replay_steps * self._agent.info.frames_per_step, learn=False)
         while self._loop.replay_is_empty(self._state):
             self._state = self._loop.run(self._state, 1, False)
-        if int(self._state.agent.learner.updates) == 0:
+        if self._frames_at_row is None:
             self._require_frames_beyond(self._frames())
 
     def _require_frames_beyond(self, warm_up: int) -> None:
@@ -229,6 +273,7 @@ class Session:
         for i, (report, frames) in enumerate(zip(reports, self._loop.frames(self._state), strict=True)):
             row = {"frames": int(frames), "seconds": round(self._seconds(), 3), "frames_per_second": round(speed, 1)}
             row["updates"] = int(self._state.agent.learner.updates)
+            row["demonstrated_steps"] = self._demonstrations.steps if self._demonstrations else 0
             row.update(training_row(report, self._agent.info))
             row.update(self._penalty_row(i, report, values[i]))
             row.update(evaluation_row(self._agent.info, played, i))
@@ -329,6 +374,7 @@ class Session:
                 "row_usage": self._row_usage[i].tolist(),
                 "seconds": self._seconds(),
                 "best": self._best[i],
+                "demonstrations": self._demonstrations.digest if self._demonstrations else "",
             }
             self._writer.submit(partial(run.checkpoints.save, tick, arrays, about, self._logs[i]))
         self._saved = time.perf_counter()

@@ -154,6 +154,18 @@ def load_agent(
       seed: of random decisions.
       torso: the Flax module of a run whose own torso cannot be imported.
     """
+    file, arrays, about = read_policy(path, which)
+    actions = ActionSet.from_json(about.get("actions"), str(file))
+    config = from_flat(about.get("config"), str(file))  # type: ignore[arg-type]
+    if torso is not None:
+        config = replace(config, torso=torso_text(torso))
+    agent = Agent(config, environment_of(about, actions, str(file)), actions)
+    policy = array_file.fill(jax.eval_shape(agent.policy_template), arrays, file)
+    return TrainedAgent(agent, policy["params"], policy["similarity"], epsilon, seed)
+
+
+def read_policy(path: str | Path, which: Which = "last") -> tuple[Path, dict[str, np.ndarray], dict[str, Any]]:
+    """The file of a policy, its arrays under the names of a policy file, and what is said about them."""
     file = _policy_file(Path(path), which)
     arrays, about = array_file.read(file)
     if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:
@@ -161,16 +173,7 @@ def load_agent(
     if about.get("version") != VERSION:
         version = shortened(about.get("version"))
         raise UserError(f"{file}: version {version}, but this masp reads version {VERSION}; use the masp that wrote it")
-    actions = ActionSet.from_json(about.get("actions"), str(file))
-    config = from_flat(about.get("config"), str(file))  # type: ignore[arg-type]
-    if torso is not None:
-        config = replace(config, torso=torso_text(torso))
-    agent = Agent(config, environment_of(about, actions, str(file)), actions)
-    template = jax.eval_shape(agent.policy_template)
-    if about["format"] == "masp-checkpoint":
-        arrays = _as_policy(arrays)
-    policy = array_file.fill(template, arrays, file)
-    return TrainedAgent(agent, policy["params"], policy["similarity"], epsilon, seed)
+    return file, _as_policy(arrays) if about["format"] == "masp-checkpoint" else arrays, about
 
 
 def _policy_file(path: Path, which: Which) -> Path:

@@ -127,6 +127,29 @@ def noisy_macros(
     return cells
 
 
+MEASURES: dict[str, Judged] = {"before learning": "first", "mean of the run": "run", "at the end": "last"}
+"""Rows of `transfer_agents`: initial performance, speed of adaptation, and final performance."""
+
+
+def transfer_agents(setting: Setting) -> list[Cell]:
+    """Rows (game, measure); columns are the games whose whole agent goes on learning, with its similarity too or fixed.
+
+    Further columns show agents that begin anew; before learning, they know nothing.
+    """
+    learned = {game: setting.trial(game, "masp", setting.macros(game)) for game in setting.games}
+    cells = []
+    for target in setting.games:
+        columns = {"rainbow": setting.trial(target, "rainbow"), "masp": learned[target]}
+        for source in setting.games:
+            for control, suffix in (("agent", ""), ("agent frozen", ", similarity fixed")):
+                columns[f"{source}{suffix}"] = setting.trial(target, control, source=learned[source])
+        for row, judged in MEASURES.items():
+            for column, trial in columns.items():
+                if judged != "first" or trial.source is not None:
+                    cells.append(Cell((target, row), column, trial, judged))
+    return cells
+
+
 def transfer(setting: Setting) -> list[Cell]:
     """Rows are the games that are played, columns those whose macros and similarity are used, frozen.
 

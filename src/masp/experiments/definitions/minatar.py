@@ -19,6 +19,7 @@ from masp.experiments.definitions.games import (
     noisy_macros,
     number_of_macros,
     transfer,
+    transfer_agents,
 )
 from masp.experiments.experiment import Cell, Experiment, Scale, options, with_intra_option
 from masp.experiments.trial import Sweep, Trial
@@ -184,6 +185,12 @@ def _transfer(scale: Scale) -> list[Cell]:
     return transfer(ablated(PAIR) if scale == "laptop" else paper(ALL))
 
 
+def _transfer_agents(scale: Scale) -> list[Cell]:
+    if scale == "smoke":
+        return transfer_agents(short(scale, ONE))
+    return transfer_agents(ablated(PAIR) if scale == "laptop" else paper(ALL))
+
+
 def _structure(scale: Scale) -> list[Cell]:
     """Smoke is that of `minatar`; laptop plays one game with ten seeds, paper all five with thirty."""
     if scale == "smoke":
@@ -243,6 +250,12 @@ EXPERIMENTS = {
         row_names=("target",),
         cells=_transfer,
         kind="matrix",
+    ),
+    "minatar-transfer-agents": _experiment(
+        name="minatar-transfer-agents",
+        title="MinAtar, agents of another game (columns) that go on learning",
+        row_names=("target", "judged"),
+        cells=_transfer_agents,
     ),
     "structure-minatar": Experiment(
         name="structure-minatar",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from masp.experiments.controls import COMPARED, TRANSFERRED, UNPENALISED
+from masp.experiments.controls import COMPARED, TRANSFERRED_SIMILARITY, UNPENALISED
 from masp.experiments.experiment import SCALES, Cell, Experiment, Scale, options, with_intra_option
 from masp.experiments.trial import Sweep, Trial
 
@@ -111,7 +111,7 @@ def _exchanged(one: str, other: str, masp: dict[str, Trial]) -> list[Cell]:
     """Both tasks with the similarity that was learned on the other, as it is and denoised."""
     cells = []
     for task, source in ((one, other), (other, one)):
-        for control in TRANSFERRED:
+        for control in TRANSFERRED_SIMILARITY:
             trial = dataclasses.replace(masp[task], control=control, source=masp[source])
             cells.append(Cell((task,), control, trial))
     return cells
