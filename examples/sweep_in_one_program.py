@@ -12,14 +12,13 @@ import masp
 with tempfile.TemporaryDirectory() as folder:
     points = masp.sweep(
         "planted-bandit",
-        vary={"penalty_weight": [0.0, 1.0]},
+        vary={"meta_learning_rate": [0.0, 0.01]},
         seeds=3,
         out=folder,
         frames=12_000,
         eval_every_frames=0,
     )
     for point in points:
-        scores = [result.summary["eval_return"] for result in point.results]
-        print(f"{point.settings}: return {statistics.mean(scores):.3f} over {len(scores)} seeds")
-    best = max(points, key=lambda point: statistics.mean(r.summary["eval_return"] for r in point.results))
-    print("a run of the better setting:", masp.load_run(best.results[0].run_dir))
+        scores = [result.summary["similarity_auc"] for result in point.results]
+        print(f"{point.settings}: groups found (AUC) {statistics.mean(scores):.3f} over {len(scores)} seeds")
+    print("one of the runs:", masp.load_run(points[-1].results[0].run_dir))

@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
             masp.Videos(),
         ],
     )
-    print("TensorBoard:", [file.name.split(".")[1] for file in (run.path / "tensorboard").iterdir()])
-    print("W&B, for `wandb sync`:", [path.name.split("-")[0] for path in (run.path / "wandb").glob("offline-run-*")])
-    print("MLflow experiments:", len([path for path in Path(folder, "mlruns").iterdir() if path.name.isdigit()]))
+    print("TensorBoard:", len(list((run.path / "tensorboard").glob("events*"))), "file of events")
+    print("W&B, for `wandb sync`:", len(list((run.path / "wandb").glob("offline-run-*"))), "run")
+    print("MLflow:", len(list(Path(folder, "mlruns").rglob("metrics/evaluation/return"))), "curve of evaluation/return")
     print("videos:", [path.suffix for path in (run.path / "videos").iterdir()])

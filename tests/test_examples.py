@@ -23,8 +23,8 @@ OUTPUT = {
     "transfer": ("similarity unchanged: True", "return before learning"),
     "callbacks_and_early_stop": ("4,000 frames: return", "bandit is done", "stopped after"),
     "mining_from_minari": ("mined 4 macros from pole-play", "the agent decides among 6 actions"),
-    "sweep_in_one_program": ("{'penalty_weight': 1.0}: return", "over 3 seeds", "a run of the better setting: Run("),
-    "tracking": ("TensorBoard: ['tfevents']", "['offline']", "MLflow experiments: 1", "videos: ['.gif']"),
+    "sweep_in_one_program": ("{'meta_learning_rate': 0.01}: groups found", "over 3 seeds", "one of the runs: Run("),
+    "tracking": ("1 file of events", "1 run\n", "1 curve of evaluation/return", "videos: ['.gif']"),
 }
 ARGUMENTS = {
     "dqn_purejaxrl": ["--steps", "640", "--seeds", "2"],
