@@ -9,16 +9,17 @@ Three learners play the same macros for the same number of primitive steps, with
     buffer      the same with `replay_buffer_class=MacroReplayBuffer`; discounts are gamma^steps
     masp        `MaspDQN` as it is by default: the same buffer, the penalty, and the similarity learned by meta-gradient
 
-`ring`: 24 cells in a circle, the goal in cell 0, every other cell a start. Primitives step left or right; seven macros
-repeat "right" 2 to 8 times, as they would be mined from play that always goes to the right. Discounting by decisions
+`ring`: 24 cells in a circle, the goal in cell 0, every other cell a start. Primitives step left or right; two macros
+repeat "right" 4 and 8 times, as they would be mined from play that always goes to the right. Discounting by decisions
 makes the way to the right look short from everywhere. Figure: mean over all 23 starts of gamma^(steps to the goal - 1)
 of the greedy policy, gamma 0.9. Dynamic programming gives its value under both ways of discounting.
 
 `doorkey`: MiniGrid-DoorKey-5x5 with the eight macros of `masp`, gamma 0.99. Figure: mean return of 50 episodes with
 seeds that training never saw, 5 % of decisions random.
 
-What counts as success, written down before the first run (bootstrap intervals, 95 %, of differences of means); only the
-exploration and step sizes of `ring` were set after one run of `dqn` had never left "always right" (0.396):
+What counts as success, written down before the first run (bootstrap intervals, 95 %, of differences of means). The
+number of macros, exploration and step sizes of `ring` were set after two runs of `dqn` alone, with seven macros and
+less exploration, had never tried to go left (0.396); no comparison had been seen:
   1. ring: `buffer` beats `dqn`, the interval of the difference is above 0.
   2. ring: `masp` is not worse than `buffer`: the upper end of `masp` minus `buffer` is above 0.
   3. doorkey: `buffer` is not worse than `dqn`. A difference is not expected: the macros are short, gamma is near 1.
@@ -90,7 +91,7 @@ class Ring(gymnasium.Env):
         return np.eye(CELLS, dtype=np.float32)[self.cell]
 
 
-RING_MACROS = masp.ActionSet(2, [(1,) * length for length in range(2, 9)], ("left", "right"))
+RING_MACROS = masp.ActionSet(2, [(1,) * 4, (1,) * 8], ("left", "right"))
 
 
 def make(task: str) -> gymnasium.Env:
@@ -227,18 +228,26 @@ def show(out: Path, figure: str) -> None:
     }
     print("| task | " + " | ".join(ARMS) + " | buffer - dqn | masp - buffer |\n|---|" + "---|" * 5)
     for task in BUDGET:
-        cells = []
-        for arm in ARMS:
-            low, high = bootstrap_interval(figures[task, arm])
-            cells.append(f"{np.mean(figures[task, arm]):.3f} [{low:.3f}, {high:.3f}]")
+        cells = [_cell(np.mean(runs), bootstrap_interval(runs)) if runs else "-" for runs in _by_arm(figures, task)]
         for one, other in (("buffer", "dqn"), ("masp", "buffer")):
-            value, low, high = compare([figures[task, one]], [figures[task, other]], difference_of)
-            cells.append(f"{value:+.3f} [{low:+.3f}, {high:+.3f}]")
+            if figures[task, one] and figures[task, other]:
+                value, low, high = compare([figures[task, one]], [figures[task, other]], difference_of)
+                cells.append(_cell(value, (low, high)))
+            else:
+                cells.append("-")
         print(f"| {task} | " + " | ".join(cells) + " |")
     by_steps, by_decisions = (ring_by_dynamic_programming(per_decision) for per_decision in (False, True))
     print(f"ring by dynamic programming: {by_steps:.3f} with gamma^steps, {by_decisions:.3f} with gamma per decision")
     if figure:
         draw(records, figure)
+
+
+def _by_arm(figures: dict[tuple[str, str], list[float]], task: str) -> list[list[float]]:
+    return [figures[task, arm] for arm in ARMS]
+
+
+def _cell(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
 
 
 def draw(records: list[dict[str, Any]], file: str) -> None:
@@ -253,6 +262,8 @@ def draw(records: list[dict[str, Any]], file: str) -> None:
     for axis, task in zip(axes, BUDGET, strict=True):
         for arm, colour in zip(ARMS, ("#888888", "#1f77b4", "#d62728"), strict=True):
             curves = [record["curve"] for record in records if (record["task"], record["arm"]) == (task, arm)]
+            if not curves:
+                continue
             length = min(map(len, curves))
             y = np.array([[value for _, value in curve[:length]] for curve in curves])
             x = np.arange(1, length + 1) * BUDGET[task] / CURVE_POINTS
