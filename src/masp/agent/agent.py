@@ -268,11 +268,7 @@ class Agent:
             batch = batch._replace(transition=batch.transition._replace(allowed_t=allowed))
         if demonstrated:
             key_demonstrated = jax.random.fold_in(key, 2)
-            extra = self._demonstrated_batch(state, key_demonstrated, demonstrated)
-            if batch.transition.allowed_t is not None:  # recordings hold no masks: their targets choose among all
-                every = jnp.ones((extra.transition.a_tm1.shape[0], len(self.actions)), bool)
-                extra = extra._replace(transition=extra.transition._replace(allowed_t=every))
-            batch = demonstrations.mixed(batch, extra)
+            batch = demonstrations.mixed(batch, self._demonstrated_batch(state, key_demonstrated, demonstrated))
         if not self.learns_inside_macros:
             return batch
         where = (macros.table, macros.lengths, a.gamma, shape, a.stack)
