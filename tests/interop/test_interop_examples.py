@@ -12,7 +12,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples" / "interop"
 
 OUTPUT = {
-    "stable_baselines3": ("stable_baselines3", ("DQN: 3,0", "MaspDQN: 3,0", "loaded: similarity of 'left-right'")),
+    "sb3_dqn": ("stable_baselines3", ("DQN: 3,0", "MaspDQN: 3,0", "loaded: similarity of 'left-right'")),
     "tune_and_train": ("optuna", ("best of 3 trials", "trained with penalty weight")),
 }
 """The package that an example needs, and parts of its output."""

@@ -1,7 +1,7 @@
 """Macros in Stable-Baselines3: DQN with the right discounts, and `MaspDQN` with the learned similarity.
 
 pip install "masp-rl[sb3]"
-python examples/interop/stable_baselines3.py
+python examples/interop/sb3_dqn.py
 """
 
 from __future__ import annotations
