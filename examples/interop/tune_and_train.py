@@ -18,8 +18,8 @@ from masp.cli.main import main as run_command
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "search"
-        command = "tune planted-bandit --trials 3 --seeds 2 --frames 2000 --eval-every-frames 500 --min-replay-steps 500"
-        command += " --vary penalty_weight=0.01:1"
+        command = "tune planted-bandit --trials 3 --seeds 2 --frames 2000 --eval-every-frames 500"
+        command += " --min-replay-steps 500 --vary penalty_weight=0.01:1"
         if run_command([*command.split(), "--out", str(out)]):
             raise SystemExit("the search failed")
         run = masp.train(config=out / "best.toml", seed=7, out=str(Path(folder) / "run"))
