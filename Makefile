@@ -29,7 +29,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock kernels/pyproject.toml kern
 extras: $(VENV)/.installed-extras
 
 $(VENV)/.installed-extras: $(VENV)/.installed
-	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster,tune,docs]"
+	$(PIP) -e ".[dev,atari,minatar,box2d,envpool,retro,minari,wandb,mlflow,cluster,tune,video,docs]"
 	touch $@
 
 demo: install
