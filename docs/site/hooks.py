@@ -14,7 +14,12 @@ from masp.cli.main import COMMANDS, Parser
 from masp.config import TrainConfig, to_flat
 from masp.presets import PRESETS
 
-SUMMARIES = {"": "The run", "agent": "The agent", "similarity": "The similarity"}
+SUMMARIES = {
+    "": "The run",
+    "agent": "The agent",
+    "similarity": "The similarity",
+    "demonstration": "Learning from demonstrations",
+}
 
 
 def on_files(files: Files, config: Any) -> Files:
