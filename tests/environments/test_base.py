@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from masp.environments.base import Package, derived_seed, episode_seed
+from masp.environments.episode_env import Outcome
 from masp.environments.gymnasium_vector import GymVector
 from masp.environments.processes import ProcessVector
 from masp.environments.registry import FAMILIES, make_env
@@ -68,8 +69,13 @@ def episode_seeds_in_processes(seed, monkeypatch):
     """The same of a `ProcessVector`, without its processes."""
     seeds_used = []
     vector = ProcessVector(TapeEnv, 3, GymVector(TapeEnv).info)
+
+    def answer(requests):
+        seeds_used.extend(argument for _, argument in requests)
+        return [Outcome() for _ in requests]
+
     monkeypatch.setattr(vector, "_start", lambda seed: setattr(vector, "_seed", seed))
-    monkeypatch.setattr(vector, "_request", lambda requests: seeds_used.extend(argument for _, argument in requests))
+    monkeypatch.setattr(vector, "_request", answer)
     vector.reset(seed)
     for _ in range(5):
         vector._episode += 1
