@@ -58,7 +58,7 @@ def test_without_a_terminal_every_row_is_one_line(monkeypatch):
     out = Terminal()
     monkeypatch.setattr(sys, "stderr", out)
     config = replace(from_preset("auto", "planted-grid"), frames=200)
-    views = [RunView(Path(f"seed-{i}"), config, None, dict) for i in range(2)]
+    views = [RunView(Path(f"seed-{i}"), config, None, dict, None) for i in range(2)]
     progress = TrainProgress("grid [red]")
     progress.on_progress(0, "compiling")
     progress.on_progress(0, "compiling")

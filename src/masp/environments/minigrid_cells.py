@@ -6,12 +6,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from masp import ops
+from masp.environments.minigrid_whole import GRID_CARDINALITIES
 
 MINIGRID_CARDINALITIES = (11, 6, 4, 4)
 """Numbers of objects, colours, states (three of doors, and 'held', which is ours) and directions of a cell."""
 NUM_PLANES = sum(MINIGRID_CARDINALITIES)
-GRID_CARDINALITIES = (10, 6, 4)
-"""The same for a cell of the whole grid: the agent is never seen, and its direction is always up."""
 NUM_GRID_PLANES = sum(GRID_CARDINALITIES)
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from masp.environments.minigrid_cells import GRID_CARDINALITIES
 from masp.environments.minigrid_mission import mission_plane
 
+GRID_CARDINALITIES = (10, 6, 4)
+"""Numbers of objects, colours and states of a cell: the agent is never seen, and its direction is always up."""
 SMALLEST_SIDE = 11
 """Smallest side for which the two convolutions of the network have an output."""
 _, _COLOURS, _STATES = GRID_CARDINALITIES
