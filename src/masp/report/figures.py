@@ -70,6 +70,12 @@ COLOURS = {
     "Asterix": "#d84315",
     "Freeway": "#33691e",
     "Seaquest": "#0097a7",
+    # whole agents of another game whose similarity stays as it was
+    "Asterix, similarity fixed": "#0fe32c",
+    "Breakout, similarity fixed": "#65c214",
+    "Freeway, similarity fixed": "#c80f8e",
+    "Seaquest, similarity fixed": "#5410de",
+    "Space Invaders, similarity fixed": "#57e58c",
 }
 """Every column of every experiment has one colour in all figures; the first three as in the paper's figures."""
 INSIDE = " inside"
