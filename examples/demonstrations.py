@@ -29,7 +29,6 @@ with tempfile.TemporaryDirectory() as folder:
         eval_episodes=4,
         out=f"{folder}/run",
     )
-
-print(f"{run.summary['demonstrated_steps']} demonstrated steps beside {run.summary['frames']} of its own")
-print("before its first step of learning:", run.metrics[0]["eval_success"])
-print("at the end:", run.summary["eval_success"])
+    print(f"{run.summary['demonstrated_steps']} demonstrated steps beside {run.summary['frames']} of its own")
+    print("before its first step of learning:", run.metrics[0]["eval_success"])
+    print("at the end:", run.summary["eval_success"])
