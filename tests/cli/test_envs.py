@@ -97,7 +97,8 @@ def test_the_list_without_extras(answers):
     assert said == "masp envs: MinAtar needs the package pgx: pip install 'masp-rl[minatar]'\n"
 
 
-def test_the_list(capsys):
+def test_the_list(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     assert main(["envs"]) == 0
     table = capsys.readouterr().out
     for family in FAMILIES:

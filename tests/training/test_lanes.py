@@ -151,7 +151,7 @@ def test_sweep_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("vary", "message"),
     [
-        ("penalty=1", "no such setting"),
+        ("penalty=1", "there is no setting 'penalty'"),
         ("penalty_weight", "should look like"),
         ("penalty_weight=0.1,x", "must be a number"),
         ("penalty_weight=-1", "at least 0"),
