@@ -11,7 +11,7 @@ from masp.errors import UserError
 from masp.experiments import trial as trials
 from masp.experiments.catalogue import NAMES, experiment
 from masp.experiments.plan import plan, unit_from_json, unit_to_json
-from masp.experiments.trial import IGNORED, LATER, Sweep, Trial, config_of, macro_id, trial_id
+from masp.experiments.trial import IGNORED, LATER, Play, Solver, Sweep, Trial, config_of, macro_id, trial_id
 from masp.presets import SWEEPS
 
 replace = dataclasses.replace
@@ -26,6 +26,9 @@ def test_the_id_depends_on_what_decides_the_result():
         {"control": "uniform"},
         {"control": "truth"},
         {"macros": MINED},
+        {"macros": replace(MINED, play=Play(solver=Solver(5)))},
+        {"demonstrations": Solver(5)},
+        {"demonstrations": Solver(6)},
         {"sweep": Sweep((0.1, 0.2))},
         {"sweep": Sweep((0.1, 0.2), judged="run")},
         {"overrides": (*BASE.overrides, ("penalty_weight", 0.5))},
@@ -112,7 +115,7 @@ def test_the_scale_paper_sweeps_the_papers_weights_of_a_sum(name):
 
 
 def test_trials_survive_json():
-    for cell in RICH.cells("smoke"):
+    for cell in (*RICH.cells("smoke"), *experiment("minigrid-demonstrations").cells("smoke")):
         assert trials.from_json(json.loads(json.dumps(trials.to_json(cell.trial)))) == cell.trial
     for unit in plan(RICH, "smoke").units:
         assert unit_from_json(json.loads(json.dumps(unit_to_json(unit)))) == unit
@@ -220,6 +223,9 @@ def test_every_experiment_has_its_controls(name):
         assert {"rainbow", "macros", "uniform", "masp", "transfer"} <= columns
     elif name.endswith("-transfer-agents"):
         assert columns == {"rainbow", "masp", "agent", "agent frozen"}
+    elif name.endswith("-demonstrations"):  # as a user gets them, beside a learner without demonstrations
+        assert columns == {"rainbow", *(f"{control} as it comes" for control in ("macros", "uniform", "masp"))}
+        assert {cell.trial.demonstrations is None for cell in experiment(name).cells("laptop")} == {True, False}
     elif name.startswith("minatar"):  # at full scale, a fixed similarity beside the learned one
         assert {"rainbow", "macros", "masp"} <= columns
         assert columns & {"uniform", "uniform as it comes"}

@@ -17,6 +17,7 @@ FAMILIES: dict[str, dict[str, str]] = {
     },
     "minigrid": {
         "minigrid": "four MiniGrid tasks",
+        "minigrid-demonstrations": "MiniGrid, learned from the play of a solver and from own play",
         "structure-minigrid": "MiniGrid with 8 to 128 mined macros, weights swept",
     },
     "street_fighter": {"street-fighter": "Street Fighter II, two sets of combos"},

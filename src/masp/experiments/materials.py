@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 
 from masp.environments import make_env
+from masp.environments.minigrid_solver import SolverPolicy
 from masp.errors import UserError
 from masp.experiments.controls import WHOLE_AGENTS
 from masp.experiments.store import Store
-from masp.experiments.trial import SWEPT, MacroSet, Play, Trial, macro_id, trial_id
+from masp.experiments.trial import SWEPT, MacroSet, Play, Solver, Trial, macro_id, trial_id
 from masp.macros.actions import ActionSet
 from masp.macros.mining import mine_macros
 from masp.macros.noise import corrupt
+from masp.macros.recording import RecordedEpisode, RecordingHeader, RecordingWriter
 from masp.report.tables import mean_score
 from masp.similarity.bundle import Bundle, load_bundle, save_bundle
 from masp.similarity.consensus import consensus
 from masp.training.playing import make_player_env
 from masp.training.playing import play as play_ticks
+from masp.training.record import PlayedEpisode, play_episodes
 from masp.training.run import Run, load_run
 from masp.training.run_dir import RunDir, read_json
 
@@ -38,6 +41,8 @@ PLAYER_ENVS = 16
 def prepare(trial: Trial, seed: int, store: Store) -> dict[str, Any]:
     """Settings that name the files which this trial needs. Each file is made once and kept in the store."""
     settings: dict[str, Any] = dict(chosen_settings(trial, store))
+    if trial.demonstrations is not None:
+        settings["demonstrations"] = str(_solver_file(trial.demonstrations, trial, store))
     if trial.control == "rainbow":
         return settings
     if trial.source is not None:
@@ -123,17 +128,17 @@ def _macro_file(macros: MacroSet, trial: Trial, seed: int, store: Store) -> Path
     def make(partial: Path) -> None:
         actions = make_env(trial.env, trial.env_options).info.actions
         if macros.play is not None:
-            actions = _mined(macros, macros.play, actions, store)
+            actions = _mined(macros, macros.play, actions, trial, store)
         corrupt(actions, macros.noise, seed).save(partial)
 
     _make_once(file, make)
     return file
 
 
-def _mined(macros: MacroSet, play: Play, own: ActionSet, store: Store) -> ActionSet:
+def _mined(macros: MacroSet, play: Play, own: ActionSet, trial: Trial, store: Store) -> ActionSet:
     """Macros of recorded play, over the primitives of the environment's own action set."""
     mined = mine_macros(
-        list(play.files) if play.agent is None else _recorded_play(play, play.agent, store),
+        _sources(play, trial, store),
         macros.k,
         macros.min_length,
         macros.max_length,
@@ -142,12 +147,42 @@ def _mined(macros: MacroSet, play: Play, own: ActionSet, store: Store) -> Action
         num_primitives=own.num_primitives,
         primitive_names=own.primitive_names,
         env_id=own.env_id,
+        only_successful=play.solver is not None,
     )
     if len(mined.macros) < macros.k:
         raise UserError(
             f"only {len(mined.macros)} of {macros.k} macros were found in the play of {own.env_id}; play more"
         )
     return mined
+
+
+def _sources(play: Play, trial: Trial, store: Store) -> list[Any]:
+    """What macros are mined from: files, or episodes in memory."""
+    if play.solver is not None:
+        return [_solver_file(play.solver, trial, store)]
+    return list(play.files) if play.agent is None else _recorded_play(play, play.agent, store)
+
+
+def _solver_file(solver: Solver, trial: Trial, store: Store) -> Path:
+    """Successful play of the planner for MiniGrid. A seed repeats an episode in the default backend, so other options
+    of the trial, such as its view, do not matter."""
+    file = store.recording_file(f"solver-{trial.env}-{solver.episodes}-{solver.seed}")
+
+    def make(partial: Path) -> None:
+        env = make_player_env(trial.env, (), min(PLAYER_ENVS, solver.episodes))
+        names = env.info.actions.primitive_names
+        header = RecordingHeader(env.info.env_id, env.info.actions.num_primitives, names)
+        with RecordingWriter(str(partial), header) as writer:
+
+            def write(episode: PlayedEpisode) -> None:
+                success, frames = episode.success(env.info.success_above), len(episode.actions)
+                writer.add(RecordedEpisode(episode.actions, episode.score, success, frames, episode.seed))
+
+            play_episodes(env, SolverPolicy(env), solver.episodes, solver.seed, write, False)
+        env.close()
+
+    _make_once(file, make)
+    return file
 
 
 def _recorded_play(play: Play, agent: Trial, store: Store) -> list[list[int]]:

@@ -106,6 +106,9 @@ class Store:
     def play_file(self, play_id: str) -> Path:
         return self._file("plays", f"{play_id}.json")
 
+    def recording_file(self, recording_id: str) -> Path:
+        return self._file("plays", f"{recording_id}.jsonl")
+
     def bundle_file(self, name: str) -> Path:
         return self._file("bundles", f"{name}.safetensors")
 

@@ -21,7 +21,7 @@ from masp.report.tables import Judged
 
 SWEPT = ("penalty_weight", "meta_learning_rate")
 """Settings that a sweep chooses."""
-IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts", "init_from")
+IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts", "init_from", "demonstrations")
 """Settings that change no result, or that the runner fills in from the trial."""
 LATER = frozenset(field.name for field in dataclasses.fields(DemonstrationConfig))
 """Settings that are newer than records of format 2. They count for an id only where they differ from their default:
@@ -31,11 +31,21 @@ OUTCOMES_VERSION = 2
 
 
 @dataclass(frozen=True)
+class Solver:
+    """Recorded play of the planner for MiniGrid (`masp record --policy solver`)."""
+
+    episodes: int
+    seed: int = 7
+
+
+@dataclass(frozen=True)
 class Play:
-    """Recorded play that macros are mined from: play of a trained agent, or files of human play."""
+    """Recorded play that macros are mined from: of a trained agent, of a solver, or files of human play."""
 
     agent: Trial | None = None
     """Trained first; its first seed plays."""
+    solver: Solver | None = None
+    """Plays in the environment of the trial."""
     steps: int = 50_000
     """Steps that the agent plays."""
     epsilon: float = 0.1
@@ -102,6 +112,8 @@ class Trial:
     overrides: tuple[tuple[str, Any], ...] = ()
     """Settings that differ from the preset, by name."""
     sweep: Sweep | None = None
+    demonstrations: Solver | None = None
+    """Play to learn from, besides the agent's own."""
     together: bool = False
     """Train up to ten seeds (`plan.TOGETHER`) in one program; needs an environment in JAX."""
 
@@ -170,8 +182,10 @@ def config_hash(trial: Trial) -> str:
 
 
 def macro_id(macros: MacroSet, env: str, env_options: tuple[str, ...], seed: int) -> str:
-    """Name of a macro file: depends on the environment if its own macros are used, and on `seed` if there is noise."""
-    name = _hash([_macro_recipe(macros), None if macros.play else [env, env_options]])
+    """Name of a macro file: depends on the environment unless an agent or files were its play, and on `seed` if there
+    is noise."""
+    elsewhere = macros.play is not None and macros.play.solver is None
+    name = _hash([_macro_recipe(macros), None if elsewhere else [env, env_options]])
     return f"{name}-{seed}" if macros.noise else name
 
 
@@ -208,6 +222,8 @@ def _recipe(trial: Trial) -> dict[str, Any]:
         recipe["source"] = [trial_id(trial.source), pairs]
     if trial.macros is not None and trial.control != "rainbow":
         recipe["macros"] = _macro_recipe(trial.macros)
+    if trial.demonstrations is not None:
+        recipe["demonstrations"] = dataclasses.astuple(trial.demonstrations)
     if trial.sweep is not None:
         candidates = [trial_id(candidate) for candidate in trial.candidates()]
         recipe["sweep"] = [candidates, list(trial.sweep.seeds), trial.sweep.judged]
@@ -220,6 +236,8 @@ def _macro_recipe(macros: MacroSet) -> dict[str, Any]:
     if play is not None:
         recipe["mining"] = [macros.k, macros.min_length, macros.max_length, macros.literal]
         recipe["play"] = [play.digest, play.stride]
+        if play.solver is not None:
+            recipe["play"] = ["solver", *dataclasses.astuple(play.solver)]
         if play.agent is not None:
             recipe["play"] = [trial_id(play.agent), play.agent.seeds[0], play.steps, play.epsilon]
             if play.successful < 1:
@@ -242,6 +260,8 @@ def from_json(data: dict[str, Any]) -> Trial:
         values["macros"] = _macros_from_json(values["macros"])
     if values["source"] is not None:
         values["source"] = from_json(values["source"])
+    if values.get("demonstrations") is not None:
+        values["demonstrations"] = Solver(**values["demonstrations"])
     if values["sweep"] is not None:
         values["sweep"] = Sweep(**{name: _tuple(value) for name, value in values["sweep"].items()})
     return Trial(**values)
@@ -253,6 +273,7 @@ def _macros_from_json(data: dict[str, Any]) -> MacroSet:
         play = dict(values["play"])
         play["files"] = tuple(play["files"])
         play["agent"] = None if play["agent"] is None else from_json(play["agent"])
+        play["solver"] = None if play.get("solver") is None else Solver(**play["solver"])
         values["play"] = Play(**play)
     return MacroSet(**values)
 

@@ -77,7 +77,7 @@ class Setting:
                 frames=self.play_frames or self.frames,
                 overrides=self.overrides if self.play_overrides is None else self.play_overrides,
             )
-            play = Play(agent, self.play_steps, successful=self.successful)
+            play = Play(agent, steps=self.play_steps, successful=self.successful)
         return MacroSet(play, k, literal=self.literal, noise=noise)
 
     def _sweep(self, control: str) -> Sweep | None:

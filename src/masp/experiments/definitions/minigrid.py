@@ -1,4 +1,5 @@
-"""MiniGrid: the paper's four tasks, and `structure-minigrid` with few and many mined macros and swept weights."""
+"""MiniGrid: the paper's four tasks, the same learned from demonstrations, and `structure-minigrid` with few and many
+mined macros and swept weights."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 from masp.experiments.controls import COMPARED
 from masp.experiments.definitions.games import Setting, number_of_macros, sweep_of
 from masp.experiments.experiment import Cell, Experiment, Scale, options
-from masp.experiments.trial import Trial
+from masp.experiments.trial import MacroSet, Play, Solver, Trial
 from masp.presets import SWEEPS
 
 TASKS = {
@@ -31,6 +32,15 @@ WEIGHTS = (0.03, 0.3, 3.0)
 STRUCTURE_TASK = "DoorKey-5x5"
 KS = (8, 32, 128)
 STRUCTURE_FRAMES = 60_000
+
+DEMONSTRATED = ("Four Rooms", "Locked Room", "Obstructed Maze Full")
+"""Tasks that an agent which explores at random does not learn within the paper's budget."""
+DEMONSTRATION_COLUMNS = {
+    "rainbow": "rainbow",
+    "macros": "macros as it comes",
+    "uniform": "uniform as it comes",
+    "masp": "masp as it comes",
+}
 
 
 def _comparison(scale: Scale) -> list[Cell]:
@@ -93,6 +103,37 @@ def _structure(scale: Scale) -> list[Cell]:
     return number_of_macros(setting, KS)
 
 
+def _demonstrated(scale: Scale) -> list[Cell]:
+    """All variants learn from the same recordings of a solver, from which the macros are mined too; the whole view."""
+    smoke = scale == "smoke"
+    solver = Solver(20 if smoke else 200)
+    overrides = options(
+        epsilon=(0.2, 0.01),
+        epsilon_decay_steps=5_000 if smoke else 50_000,
+        eval_every_frames=5_000 if smoke else 50_000,
+    )
+    trial = Trial(
+        "",
+        10_000 if smoke else 500_000,
+        (70,) if smoke else (70, 71, 72, 73, 74),
+        "rainbow",
+        "minigrid",
+        (*FAST, "view=whole"),
+        overrides=overrides,
+    )
+    macros = MacroSet(Play(solver=solver), k=8, min_length=2, max_length=4)
+    tasks = {"Door Key 5x5": STRUCTURE_TASK} if smoke else {task: TASKS[task] for task in DEMONSTRATED}
+    cells = []
+    for task, env in tasks.items():
+        alone = dataclasses.replace(trial, env=env)
+        shown = dataclasses.replace(alone, demonstrations=solver)
+        for column, control in DEMONSTRATION_COLUMNS.items():
+            learner = shown if control == "rainbow" else dataclasses.replace(shown, control=control, macros=macros)
+            cells.append(Cell((task,), column, learner))
+        cells.append(Cell((task,), "rainbow alone", alone))
+    return cells
+
+
 EXPERIMENTS = {
     "minigrid": Experiment(
         name="minigrid",
@@ -105,6 +146,19 @@ EXPERIMENTS = {
             "smoke": "DoorKey-5x5, a small task that the paper does not have; far too short to compare anything",
             "laptop": "DoorKey is the size 8x8 (the paper does not say); macros are ours, the paper names one of its "
             "eight",
+        },
+    ),
+    "minigrid-demonstrations": Experiment(
+        name="minigrid-demonstrations",
+        title="MiniGrid, the whole view, learned from 200 episodes of a solver and from own play",
+        titles={"smoke": "MiniGrid, the whole view, learned from 20 episodes of a solver and from own play"},
+        measure="success",
+        row_names=("task",),
+        cells=_demonstrated,
+        notes={
+            "smoke": "DoorKey-5x5, far too short to compare anything",
+            "laptop": "8 macros mined from the same episodes; `rainbow alone` sees the same and learns from its own "
+            "play only",
         },
     ),
     "structure-minigrid": Experiment(
