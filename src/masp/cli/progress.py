@@ -33,7 +33,7 @@ class TrainProgress(Callback):
         self._frames: dict[Path, int] = {}  # budget of each run that trains now
         self._rows: list[Mapping[str, Any]] = []  # of runs that have reached the next row
         self._doing = ""
-        self._learning_since: tuple[float, int] | None = None  # time and frames, when the programs were compiled
+        self._last_row: tuple[float, int] | None = None  # its time and frames
         self._bar: Progress | None = None
 
     def __enter__(self) -> TrainProgress:
@@ -47,8 +47,6 @@ class TrainProgress(Callback):
         self._frames[run.path] = run.config.frames
 
     def on_progress(self, frames: int, doing: str) -> None:
-        if doing == "learning" and self._learning_since is None:
-            self._learning_since = time.monotonic(), frames
         if sys.stderr.isatty():
             self._update(frames, doing=doing)
         elif doing != self._doing and doing not in ("learning", "evaluating"):
@@ -81,14 +79,14 @@ class TrainProgress(Callback):
         if self._bar is not None:
             self._bar.live.transient = not self._bar.tasks[0].completed
             self._bar.stop()
-        self._bar, self._frames, self._rows, self._learning_since = None, {}, [], None
+        self._bar, self._frames, self._rows, self._last_row = None, {}, [], None
 
     def _speed(self, frames: int) -> float | None:
-        """Frames per second of all runs, compilation left out; None where that cannot be said yet."""
-        if self._learning_since is None or frames <= self._learning_since[1]:
+        """Frames per second of all runs since the last row; None in the first one, most of which is compilation."""
+        last, self._last_row = self._last_row, (time.monotonic(), frames)
+        if last is None or frames <= last[1]:
             return None
-        since, before = self._learning_since
-        return (frames - before) * len(self._frames) / max(time.monotonic() - since, 1e-6)
+        return (frames - last[1]) * len(self._frames) / max(self._last_row[0] - last[0], 1e-6)
 
     def _print(self, text: str) -> None:
         print(f"{self._label}: {text}", file=sys.stderr, flush=True)
