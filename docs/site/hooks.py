@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code: commands, settings and Python names."""
+"""Pages of the site that are made from the code: commands, settings, Python names, combos of Street Fighter II."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import masp
 from masp.cli.flags import SECTIONS, field_docs
 from masp.cli.main import COMMANDS, Parser
 from masp.config import TrainConfig, to_flat
+from masp.environments import street_fighter_moves as street_fighter
 from masp.presets import PRESETS
 
 SUMMARIES = {
@@ -24,7 +25,7 @@ SUMMARIES = {
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and the entries of the log, which the navigation does not list."""
-    pages = {"commands": commands(), "settings": settings(), "python": python_names()}
+    pages = {"commands": commands(), "settings": settings(), "python": python_names(), "street-fighter": combos()}
     for name, text in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
@@ -65,6 +66,24 @@ def python_names() -> str:
     """Every public name with its signature and docstring."""
     names = "\n\n".join(f"::: masp.{name}" for name in masp.__all__)
     return f"# Python names\n\nEverything that `import masp` offers.\n\n{names}\n"
+
+
+def combos() -> str:
+    """The moves and both sets of combos of Street Fighter II."""
+    parts = [
+        "# Moves and combos of Street Fighter II\n",
+        "The primitives and macros of [street-fighter](../street-fighter.md). Digits are positions of the stick as on",
+        "a number pad, with the opponent to the right; LP, MP and HP are a light, medium and heavy punch, LK, MK and",
+        "HK kicks.\n\n## The 15 moves\n\n| action | move | buttons of the Genesis |\n|---|---|---|",
+    ]
+    for action, (move, name) in enumerate(zip(street_fighter.MOVES, street_fighter.NAMES, strict=True)):
+        buttons = [street_fighter.RIGHT.get(x, x) for x in street_fighter.STICK.get(move, ())]
+        pressed = street_fighter.BUTTONS.get(move) or " ".join(buttons)
+        parts.append(f"| {action} | `{move}` {name if name != move else ''} | {pressed} |")
+    for title, table in (("I, simple", street_fighter.SIMPLE), ("II, special moves", street_fighter.COMPLEX)):
+        parts.append(f"\n## Set {title}\n\n| combo | moves |\n|---|---|")
+        parts += [f"| {name} | `{moves}` |" for name, moves in table.items()]
+    return "\n".join(parts) + "\n"
 
 
 def _value(value: Any) -> str:
