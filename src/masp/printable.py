@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Categories of characters that are no text: control, format, half surrogates, separators of lines."""
@@ -15,11 +19,11 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(letter) in _HIDDEN else letter for letter in text)
 
 
-def rich_text(text: str, lines: bool = False) -> str:
-    """`text` to show by rich as it is: brackets are not markup. With `lines`, line ends are kept."""
-    from rich.markup import escape
+def rich_text(text: str, lines: bool = False) -> Text:
+    """`text` to show by rich as it is: no markup, no emoji for their names. With `lines`, line ends are kept."""
+    from rich.text import Text
 
-    return escape("\n".join(map(printable, text.split("\n"))) if lines else printable(text))
+    return Text("\n".join(map(printable, text.split("\n"))) if lines else printable(text))
 
 
 def figure_text(text: str) -> str:

@@ -3,15 +3,22 @@
 import io
 import json
 import sys
+from dataclasses import replace as replace_fields
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.progress import Progress
 
 from masp.cli.console import print_table
 from masp.cli.main import main
-from masp.cli.progress import TrainProgress, progress_line
+from masp.cli.progress import TrainingColumn, TrainProgress, progress_line
 from masp.config import replace
 from masp.errors import did_you_mean
+from masp.experiments.catalogue import experiment
+from masp.experiments.display import Display
+from masp.experiments.plan import plan
+from masp.experiments.work import Outcome
 from masp.presets import from_preset
 from masp.training.callbacks import RunView
 
@@ -135,3 +142,34 @@ def test_help_shows_the_values_for_an_environment(capsys):
     with_env = " ".join(with_env.split())
     assert "[64; preset planted]" in with_env and "[0.5; flag]" in with_env
     assert "[64;" not in without
+
+
+def bar_text(speed, completed=2_000):
+    column = TrainingColumn()
+    column.console_width = lambda: 200
+    with Progress(column, console=Console(file=io.StringIO())) as bar:
+        task = bar.add_task("grid", total=60_000, speed=speed, runs=3, figures=[], doing="learning")
+        bar.update(task, completed=1_000)
+        bar.update(task, completed=completed)  # at once, which says nothing about the speed
+        return str(column.render(bar.tasks[0]))
+
+
+def test_the_time_left_follows_from_the_speed_of_all_runs_since_the_last_row():
+    assert bar_text(None).endswith("2,000/60,000")
+    assert bar_text(6_000.0).endswith("2,000/60,000  6,000/s  29 s left")  # 3 runs of 58,000 frames
+    assert bar_text(6_000.0, completed=60_000).endswith("60,000/60,000  6,000/s  done")
+
+
+CODES = "x :fire: [red]y[/] \\"
+
+
+def test_names_of_emoji_and_backslashes_are_text_in_tables(capsys):
+    print_table((CODES,), [(CODES,)], CODES)
+    assert capsys.readouterr().out.splitlines() == [CODES] * 3
+
+
+def test_names_of_emoji_and_escapes_are_text_in_the_lines_of_experiments(capsys):
+    unit = replace_fields(plan(experiment("planted"), "smoke").units[0], label=CODES)
+    with Display([unit], {}, 1) as display:
+        display.ended(unit, Outcome(unit.id, "failed", "\x1b[31m"))
+    assert f"{CODES}, seed" in (line := capsys.readouterr().err) and "FAILED: \ufffd[31m;" in line

@@ -11,6 +11,7 @@ from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.macros.noise import corrupt, replaced_indices
 from masp.macros.overlap import overlap_matrix
+from masp.printable import printable
 from masp.whole_file import whole_file
 
 
@@ -62,8 +63,9 @@ def _show(actions: ActionSet, args: argparse.Namespace) -> int:
         print(json_text.dumps(summary))
         return 0
     _print_table(actions, args.wide)
+    of = f" of {printable(actions.env_id)}" if actions.env_id else ""
     print(
-        f"{number} macros on {actions.num_primitives} primitives{' of ' + actions.env_id if actions.env_id else ''}; "
+        f"{number} macros on {actions.num_primitives} primitives{of}; "
         f"{constant} are constant runs; mean overlap {mean:.2f}"
     )
     if args.png:

@@ -167,4 +167,4 @@ def _print(summary: dict[str, Any], primitive_names: tuple[str, ...], wide: bool
         f"and {changes:.1%} of the action changes; written to {printable(summary['out'])}"
     )
     for warning in summary["warnings"]:
-        print(f"masp mine: note: {warning}", file=sys.stderr)
+        print(f"masp mine: note: {printable(warning)}", file=sys.stderr)

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     known = list(dict.fromkeys(name for _, _, rows in runs for row in rows for name in row))
     names = [name for name in known if _is_number(runs, name) and name != "frames"]
     if args.metric == ["help"]:
-        print("\n".join(names))
+        print("\n".join(map(printable, names)))
         return 0
     metrics = args.metric or ["eval_success" if "eval_success" in names else "eval_return"]
     for metric in metrics:

@@ -61,7 +61,7 @@ class TrainProgress(Callback):
         speed, figures = self._speed(frames), figures_of(self._rows)
         self._rows = []
         if sys.stderr.isatty():
-            self._update(min(frames, total), speed=f"{speed:,.0f}/s" if speed else "", figures=figures)
+            self._update(min(frames, total), speed=speed, runs=len(self._frames), figures=figures)
             return
         parts = [f"{frames:,}/{total:,} frames", *([f"{speed:,.0f}/s"] if speed else []), *figures]
         parts += [f"(mean of {len(self._frames)} runs)"] if len(self._frames) > 1 else []
@@ -96,7 +96,7 @@ class TrainProgress(Callback):
         total = next(iter(self._frames.values()), None)
         if self._bar is None:
             self._bar = Progress(TrainingColumn(), console=Console(stderr=True))
-            self._bar.add_task(self._label, total=total, speed="", figures=[], **fields)
+            self._bar.add_task(self._label, total=total, speed=None, runs=1, figures=[], **fields)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=min(frames, total or 0), total=total, **fields)
 
@@ -110,10 +110,20 @@ class TrainingColumn(ProgressColumn):
             elapsed = "" if task.elapsed is None else f" ({task.elapsed:.0f} s)"
             return Text(f"{task.description}: {task.fields['doing']}{elapsed}", no_wrap=True, overflow="ellipsis")
         total = task.total or 1
-        left = "" if task.time_remaining is None else f"{duration(task.time_remaining)} left"
         frames = f"{int(task.completed):,}/{int(total):,}"
-        parts = [frames, *task.fields["figures"], task.fields["speed"], left if task.completed < total else "done"]
+        parts = [frames, *task.fields["figures"], *self._times(task, total)]
         return Text(progress_line(task.description, task.completed / total, parts, width), no_wrap=True)
+
+    @staticmethod
+    def _times(task: Task, total: float) -> list[str]:
+        """Frames per second of all runs and the time left, by the speed since the last row; not in the first one."""
+        speed = task.fields["speed"]
+        if task.completed >= total:
+            return [*([f"{speed:,.0f}/s"] if speed else []), "done"]
+        if not speed:
+            return []
+        left = (total - task.completed) * task.fields["runs"] / speed
+        return [f"{speed:,.0f}/s", f"{duration(left)} left"]
 
     @staticmethod
     def console_width() -> int:

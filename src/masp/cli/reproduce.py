@@ -21,6 +21,7 @@ from masp.cli.console import WIDE_HELP
 from masp.errors import UserError
 from masp.experiments.catalogue import NAMES, TITLES
 from masp.experiments.experiment import SCALES
+from masp.printable import printable
 
 MOST_JOBS = 4
 """Default limit, because each process holds a replay of up to a gigabyte."""
@@ -117,7 +118,7 @@ def _finish(args: argparse.Namespace, store: Any, failed: dict[str, str]) -> int
     files = figures(store, table, args.figures) if args.figures else []
     print_table(table, "json" if args.json else "text", files, args.wide, **({"failed": failed} if args.json else {}))
     for label, reason in failed.items():
-        print(f"masp reproduce: {label} failed: {reason}", file=sys.stderr)
+        print(printable(f"masp reproduce: {label} failed: {reason}"), file=sys.stderr)
     if failed:
         print(f"masp reproduce: {len(failed)} units failed; the same command tries them again", file=sys.stderr)
     return 1 if failed else 0

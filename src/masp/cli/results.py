@@ -16,6 +16,7 @@ from typing import Any
 from masp import json_text
 from masp.cli.console import WIDE_HELP, print_table
 from masp.errors import UserError, did_you_mean
+from masp.printable import printable
 
 OPTIONAL = ("trial", "env", "seconds", "commit", "finished")
 """Columns that a narrow terminal does without."""
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     conditions = [_condition(text) for text in args.where]
     records = [record for record in store.records().values() if all(_fits(record, *one) for one in conditions)]
     for where, reason in store.problems.items():
-        print(f"masp results: {where}: {reason}", file=sys.stderr)
+        print(printable(f"masp results: {where}: {reason}"), file=sys.stderr)
     if args.json:
         print(json_text.dumps({"records": records}))
     else:

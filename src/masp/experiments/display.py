@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from masp.experiments.estimate import Speeds, duration, seconds_of
 from masp.experiments.plan import Unit
 from masp.experiments.work import Outcome
-from masp.printable import rich_text
+from masp.printable import printable, rich_text
 
 
 class Display:
@@ -25,9 +25,9 @@ class Display:
         self._left = dict(self._cost)
         self._jobs, self._began, self._ended = max(jobs, 1), time.monotonic(), 0
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             TimeElapsedColumn(),
             console=self._console,
             disable=not self._console.is_terminal,
@@ -48,7 +48,7 @@ class Display:
             return
         done, total = state["frames"], max(state["total"], 1)
         if unit.id not in self._tasks:
-            self._tasks[unit.id] = self._bars.add_task(rich_text(_short(unit.label)), total=total, text="")
+            self._tasks[unit.id] = self._bars.add_task(printable(_short(unit.label)), total=total, text="")
         text = f"{state['doing']} {done:,}/{total:,}"
         for name in ("success", "return"):
             if state.get(name) is not None:
@@ -68,7 +68,7 @@ class Display:
         result = "done" if outcome.state == "done" else f"FAILED: {outcome.message}"
         seeds = f"seed{'s' if len(unit.seeds) > 1 else ''} {', '.join(map(str, unit.seeds))}"
         line = f"[{self._ended}/{len(self._cost)}] {unit.label}, {seeds}: {result}; {self._remaining()}"
-        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(rich_text(line), soft_wrap=True)
 
     def _update_all(self) -> None:
         done = sum(self._cost.values()) - sum(self._left.values())

@@ -9,7 +9,7 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from masp.printable import rich_text
+from masp.printable import printable, rich_text
 from masp.report.tables import Table, TableCell, summary_lines
 
 Format = Literal["text", "markdown", "latex"]
@@ -102,7 +102,7 @@ def _text(table: Table, width: int) -> str:
         Console(file=out, width=width).print(_grid(table, columns[:count]))
         blocks.append(out.getvalue().rstrip("\n"))
         columns = columns[count:]
-    return "\n".join([heading(table), *blocks, *footnotes(table)])
+    return "\n".join([printable(heading(table)), *blocks, *map(printable, footnotes(table))])
 
 
 def _grid(table: Table, columns: Sequence[str]) -> RichTable:
