@@ -55,6 +55,7 @@ COLOURS = {
     "macros inside": "#2f5fd0",
     "uniform inside": "#bfbf8f",
     "masp inside": "#f06292",
+    "rainbow alone": "#0107c0",
     "rainbow twice the batch": "#00695c",
     "macros repeats": "#00bfa5",
     "masp repeats": "#7a1f2b",
