@@ -10,6 +10,7 @@ import pytest
 from made_runs import FOUR, action_set, make_run
 
 from masp.cli.main import main
+from masp.config import replace
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, Macro
 from masp.report.page import write_report
@@ -20,6 +21,9 @@ from masp.report.page.groups import grouped
 from masp.report.page.maps import map_data, read_moments
 from masp.report.page.runs import ReportRun, find_runs
 from masp.report.page.usage import usage_data
+
+
+STORY = ["A story.", ("A lead", "A text.")]
 
 
 def content(file):
@@ -55,15 +59,35 @@ def test_command_writes_one_file_that_names_no_other(runs, tmp_path, capsys):
 
 
 def test_finding_orders_groups_and_table_has_intervals(runs, tmp_path):
-    page = content(write_report([runs], tmp_path / "r.html", "A title", ["A story."], {"masp": "with the penalty"}))
+    page = content(write_report([runs], tmp_path / "r.html", "A title", STORY, {"masp": "with the penalty"}))
     finding = block_of(page, "summary", "text")["text"]
     assert re.fullmatch(r"After 20,000 frames, evaluation success: rainbow .*; masp .*; macros .*\.", finding)
     table = block_of(page, "summary", "table")
     assert [row[0]["text"] for row in table["rows"]] == ["rainbow", "macros", "masp"]
-    assert table["rows"][2][1] == "with the penalty" and re.fullmatch(
-        r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", table["rows"][2][4]
-    )
-    assert page["title"] == "A title" and page["story"] == ["A story."]
+    assert table["rows"][2][0]["note"] == "with the penalty"
+    assert re.fullmatch(r"0\.\d{3} \[0\.\d{3}, 0\.\d{3}\]", table["rows"][2][1])
+    assert table["columns"] == ["group", "last evaluation success", "mean over the run", "actions", "seeds"]
+    assert page["title"] == "A title" and page["story"] == [["", "A story."], ["A lead", "A text."]]
+
+
+def test_captions_name_groups_and_tasks(tmp_path):
+    options = ("copies=2", "size=5")
+    runs = [ReportRun.open(make_run(tmp_path / "a", rows=4)), ReportRun.open(make_run(tmp_path / "b", rows=4))]
+    runs[1].config = replace(runs[1].config, env_options=options)
+    page = run_page(runs, captions={"planted-grid (copies=2 size=5)": "small", "masp": "all of it"})
+    assert page["title"] == "planted-grid and small"
+    maps = block_of(page, "similarity", "maps")["maps"]
+    assert [one["label"] for one in maps] == ["planted-grid: masp, seed 0", "small: masp, seed 0"]
+
+
+def test_speed_is_that_since_the_row_before_and_begins_anew_after_a_pause(tmp_path):
+    run = ReportRun.open(make_run(tmp_path / "one", rows=5))
+    for row, (frames, seconds) in zip(run.rows, ((10, 5), (30, 7), (60, 8), (70, 2), (90, 6)), strict=True):
+        row |= {"frames": frames, "seconds": seconds}
+    frames, speed = run.curve("speed")
+    assert frames.tolist() == [30, 60, 90] and speed.tolist() == [10, 30, 5]
+    run.rows = run.rows[:1]
+    assert len(run.curve("speed")[0]) == 0
 
 
 def test_groups_are_what_differs_in_more_than_the_seed(tmp_path):
@@ -105,6 +129,8 @@ def test_map_has_groups_as_neighbours_and_the_pairs_of_its_moments(tmp_path):
     assert data["frames"] == history.frames.tolist() and len(data["tree"]) == 19
     np.testing.assert_array_equal(np.frombuffer(base64.b64decode(data["pairs"][-1]), np.uint8), history.pairs[-1])
     assert data["names"][:4] == list(FOUR) and "-" in data["names"][4] and data["note"] == ""
+    assert [(middle, more) for middle, _, more in data["clusters"]] == [(2, 4), (7, 4), (12, 4), (17, 4)]
+    assert sorted(name for _, name, _ in data["clusters"]) == sorted(FOUR)
 
 
 def test_map_of_which_nothing_was_learned_says_so(tmp_path):

@@ -97,8 +97,12 @@ def _label(axes: Any, names: Sequence[str], order: Sequence[int], cluster: np.nd
 
 def _cluster_name(names: Sequence[str]) -> str:
     """The shortest name, and how many there are besides."""
-    shortest = min(names, key=lambda name: (len(name), name))
-    return _short(shortest) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return _short(shortest(names)) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def shortest(names: Sequence[str]) -> str:
+    """The shortest name; of several, the first in the alphabet."""
+    return min(names, key=lambda name: (len(name), name))
 
 
 def _short(name: str) -> str:

@@ -71,7 +71,7 @@ USAGE = (
     ChartKind(
         "Steps per decision",
         ("decision_steps",),
-        "Since the start of training. 1 means that primitives did all the work; the further above, the more macros.",
+        "Since the start of training. 1: every decision was a single step; the further above, the longer the macros.",
         "steps",
     ),
 )
@@ -94,7 +94,8 @@ PENALTY = (
     ChartKind(
         "Effective number of actions",
         ("effective_actions",),
-        "How many actions share the decisions: 1 is always the same one. It falls as the agent makes up its mind.",
+        "How many actions share the decisions: 1 is always the same one. It usually falls as the agent makes up its "
+        "mind; actions that do the same keep it high.",
         "actions",
     ),
     ChartKind(
@@ -140,8 +141,9 @@ PENALTY = (
 SYSTEM = (
     ChartKind(
         "Speed",
-        ("frames_per_second",),
-        "Environment frames a second, learning and evaluation included; runs that train together count as one.",
+        ("speed",),
+        "Environment frames of one run per second since the row before, learning and evaluation included. Runs that "
+        "train together share the time, so their speeds add up.",
         "frames per second",
     ),
 )

@@ -7,6 +7,7 @@ import gzip
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -18,6 +19,7 @@ from masp.config import to_flat
 from masp.errors import UserError
 from masp.report.page import charts
 from masp.report.page.charts import bands_note
+from masp.report.page.colours import shades
 from masp.report.page.groups import Group, differing, grouped, setting_text, task_name
 from masp.report.page.maps import similarity_maps
 from masp.report.page.runs import VIDEO_TYPES, ReportRun, find_runs
@@ -34,7 +36,7 @@ def write_report(
     run_dirs: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     title: str = "",
-    story: Sequence[str] = (),
+    story: Sequence[str | tuple[str, str]] = (),
     captions: Mapping[str, str] | None = None,
 ) -> Path:
     """Write one page about some runs; returns its path.
@@ -43,8 +45,10 @@ def write_report(
       run_dirs: run directories, or folders with run directories in them.
       out: the HTML file to write; an existing one is replaced.
       title: heading; empty: the tasks.
-      story: paragraphs below the heading: what was compared, what came out, what to do next.
-      captions: what the runs of a group are, by the group's label, which is the variant if nothing else differs.
+      story: paragraphs below the heading: what was compared, what came out, what to do next. A pair begins with its
+        first text in bold; what is between backticks is code.
+      captions: what the runs of a group are, by the group's label, which is the variant if nothing else differs; what
+        to call a task, by its name on the page without them.
     """
     paths = find_runs([os.fspath(path) for path in run_dirs])
     runs = [ReportRun.open(path) for path in paths]
@@ -61,13 +65,17 @@ def write_page(page: dict[str, Any], out: str | os.PathLike[str]) -> Path:
 
 
 def run_page(
-    runs: Sequence[ReportRun], title: str = "", story: Sequence[str] = (), captions: Mapping[str, str] | None = None
+    runs: Sequence[ReportRun],
+    title: str = "",
+    story: Sequence[str | tuple[str, str]] = (),
+    captions: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The content of the page about some runs."""
-    groups = grouped(runs)
+    captions = captions or {}
+    groups = [replace(group, task=captions.get(group.task, group.task)) for group in grouped(runs)]
     tasks = {task: [group for group in groups if group.task == task] for task in dict.fromkeys(g.task for g in groups)}
     sections = [
-        _section("summary", "What came out", _summary(tasks, captions or {})),
+        _section("summary", "What came out", _summary(tasks, captions)),
         _section("learning", "Learning", _chart_blocks(charts.LEARNING, tasks, "learning")),
         _section("similarity", "Which actions are alike", _maps(groups)),
         _section("macros", "Use of macros", _usage(groups, tasks)),
@@ -80,7 +88,7 @@ def run_page(
         "title": title or " and ".join(tasks),
         "subtitle": _subtitle(groups),
         "made": f"masp {masp.__version__}, {time.strftime('%d %B %Y, %H:%M UTC', time.gmtime())}",
-        "story": list(story),
+        "story": [("", part) if isinstance(part, str) else part for part in story],
         "sections": [section for section in sections if section["blocks"]],
     }
 
@@ -140,7 +148,9 @@ def _chart_blocks(kinds: Sequence[Any], tasks: Mapping[str, Sequence[Group]], na
         found = charts.charts(kinds, groups, f"{name}-{hash_text(task)}")
         if found:
             title = task if len(tasks) > 1 else ""
-            blocks.append({"kind": "charts", "title": title, "note": bands_note(groups), "charts": found})
+            legend = {group.label: shades(group.colour) for group in groups}
+            head = {"kind": "charts", "title": title, "note": bands_note(groups), "legend": list(legend.items())}
+            blocks.append({**head, "charts": found})
     return blocks
 
 
@@ -241,7 +251,7 @@ def _system(runs: Sequence[ReportRun]) -> Block:
                 f"{size / 1e6:,.1f} MB",
             ]
         )
-    columns = ["run", "frames", "updates", "time", "frames per second", "on disk"]
+    columns = ["run", "frames", "updates", "time", "frames per second since its start", "on disk"]
     return {"kind": "table", "caption": "Work and time", "columns": columns, "rows": rows, "closed": len(rows) > 12}
 
 

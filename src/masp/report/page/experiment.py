@@ -110,7 +110,7 @@ def _curves(table: Table, records: Records, colours: Mapping[str, str]) -> list[
             read = f"Evaluation {table.measure} while training. Higher is better; further left is faster."
             name = f"curve-{hash_text(repr(names))}"
             charts.append(_chart(name, ", ".join(names), read, ("environment frames", table.measure), lines))
-    return [{"kind": "charts", "title": "", "note": bands_text(sizes), "charts": charts}] if charts else []
+    return [_charts_block(bands_text(sizes), colours, charts)] if charts else []
 
 
 def _curve(record: Mapping[str, Any], measure: str) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +136,12 @@ def _profiles(table: Table, colours: Mapping[str, str]) -> list[Block]:
     read = "Share of runs, tasks weighted equally, whose success exceeds the value below: higher is better."
     chart = _chart("profile", "Performance profile", read, ("success above", "share of runs"), lines)
     note = "Bands are point-wise 95 % bootstrap intervals over seeds within tasks."
-    return [{"kind": "charts", "title": "", "note": note, "charts": [chart]}]
+    return [_charts_block(note, colours, [chart])]
+
+
+def _charts_block(note: str, colours: Mapping[str, str], charts: list[Block]) -> Block:
+    legend = [(column, shades(colour)) for column, colour in colours.items()]
+    return {"kind": "charts", "title": "", "note": note, "legend": legend, "charts": charts}
 
 
 def _chart(name: str, title: str, read: str, axes: tuple[str, str], lines: list[dict[str, Any]]) -> dict[str, Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, spell
 from masp.report.page.groups import Group
 from masp.report.page.runs import ReportRun
+from masp.report.similarity_map import SMALLEST_CLUSTER, clustered, shortest
 from masp.similarity.bundle import load_bundle
 from masp.training.run_dir import RunDir
 from masp.training.similarity_history import Snapshots, quantised, read_history
@@ -70,7 +72,7 @@ def map_data(label: str, actions: ActionSet, history: Snapshots, most: int = MOS
     count = len(history.frames)
     kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
     last = history.matrix(count - 1)
-    order, tree = _tree(last)
+    order, tree, clusters = _tree(last)
     values = history.pairs[kept] * (history.scales[kept, None] / 255)
     spread = float(last[~np.eye(len(last), dtype=bool)].std()) if len(last) > 1 else 0.0
     top, clipped = _top(values)
@@ -79,6 +81,10 @@ def map_data(label: str, actions: ActionSet, history: Snapshots, most: int = MOS
         **action_texts(actions),
         "order": order,
         "tree": tree,
+        "clusters": [
+            [(low + high - 1) / 2, shortest([actions.names[action] for action in order[low:high]]), high - low - 1]
+            for low, high in clusters
+        ],
         "frames": history.frames[kept].tolist(),
         "scales": [float(f"{scale:.6g}") for scale in history.scales[kept]],
         "pairs": [base64.b64encode(row.tobytes()).decode() for row in history.pairs[kept]],
@@ -100,16 +106,23 @@ def action_texts(actions: ActionSet, chosen: Sequence[int] | None = None) -> dic
     }
 
 
-def _tree(similarity: np.ndarray) -> tuple[list[int], list[list[float]]]:
-    """Order of the leaves, and the merges (two nodes, height) of average linkage; nodes from A on are merges."""
+def _tree(similarity: np.ndarray) -> tuple[list[int], list[list[float]], list[tuple[int, int]]]:
+    """Order of the leaves, merges (two nodes, height; nodes from A on are merges) and clusters of average linkage.
+
+    Clusters are spans of the order: as many as `clustered` finds, but for very small ones.
+    """
     count = len(similarity)
     if count < 3:
-        return list(range(count)), []
+        return list(range(count)), [], []
     distance = np.clip(1 - (similarity + similarity.T) / 2, 0, 1)
     np.fill_diagonal(distance, 0)
     merges = linkage(squareform(distance, checks=False), "average", optimal_ordering=count <= 300)
     tree = [[int(a), int(b), round(float(height), 4)] for a, b, height, _ in merges]
-    return leaves_list(merges).tolist(), tree
+    order = leaves_list(merges)
+    cluster = fcluster(merges, len(np.unique(clustered(similarity)[1])), "maxclust")[order]
+    edges = [0, *(np.flatnonzero(np.diff(cluster)) + 1).tolist(), count]
+    spans = [(low, high) for low, high in itertools.pairwise(edges) if high - low >= SMALLEST_CLUSTER * count]
+    return order.tolist(), tree, spans if len(spans) > 1 else []
 
 
 def _top(values: np.ndarray) -> tuple[float, bool]:

@@ -77,10 +77,19 @@ class ReportRun:
         return sorted(file for file in self.path.iterdir() if file.suffix.lower() in VIDEO_TYPES)
 
     def curve(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Frames and values of the rows that have this metric."""
+        """Frames and values of the rows that have this metric; `speed` is that since the row before."""
+        if name == "speed":
+            return self._speed()
         points = [(row["frames"], row[name]) for row in self.rows if isinstance(row.get(name), (int, float))]
         frames, values = zip(*points, strict=True) if points else ((), ())
         return np.array(frames, float), np.array(values, float)
+
+    def _speed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Frames per second between rows. The first row, mostly compilation, is left out; so is one after a pause."""
+        rows = [(row["frames"], row["seconds"]) for row in self.rows if row.get("seconds") is not None]
+        frames, seconds = np.array(rows, float).reshape(-1, 2).T
+        went_on = np.diff(seconds) > 0  # time begins anew where training was resumed
+        return frames[1:][went_on], np.diff(frames)[went_on] / np.diff(seconds)[went_on]
 
     def per_action(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Frames [rows] and values [rows, A] of a metric that has one number per action."""

@@ -95,23 +95,19 @@ def hash_text(text: str) -> str:
 
 
 def _table(task: str, groups: Sequence[Group], measure: str | None, captions: Mapping[str, str]) -> dict[str, Any]:
-    named = any(group.label in captions for group in groups)
-    columns = ["group", *(["what it is"] if named else []), "actions", "seeds"]
-    if measure is not None:
-        columns += [f"last {MEASURES[measure]}", "mean over the run"]
+    figures = [] if measure is None else [f"last {MEASURES[measure]}", "mean over the run"]
     rows = []
     for group in groups:
-        row: list[Any] = [{"text": group.label, "colour": shades(group.colour)}]
-        row += [captions.get(group.label, "")] if named else []
-        row += [f"{len(group.runs[0].actions):,}", _seeds(group)]
+        head = {"text": group.label, "colour": shades(group.colour), "note": captions.get(group.label, "")}
+        row: list[Any] = [head]
         if measure is not None:
             during = [float(np.mean(curve)) for run in group.runs if len(curve := run.curve(measure)[1])]
             row += [with_interval(final_values(group, measure), measure), with_interval(during, measure)]
-        rows.append(row)
+        rows.append([*row, f"{len(group.runs[0].actions):,}", _seeds(group)])
     return {
         "kind": "table",
         "caption": f"{task}: {_what_figures_are([len(group.runs) for group in groups])}",
-        "columns": columns,
+        "columns": ["group", *figures, "actions", "seeds"],
         "rows": rows,
     }
 

@@ -56,8 +56,8 @@ function lineLayout(chart) {
 function chartsBlock(block) {
   const hidden = new Set();
   const parts = block.charts.map((chart) => lineChart(chart, hidden));
-  const groups = new Map(block.charts.flatMap((chart) => chart.lines.map((line) => [line.group, line.colour])));
-  const buttons = [...groups].map(([name, colour]) => {
+  const drawn = new Set(block.charts.flatMap((chart) => chart.lines.map((line) => line.group)));
+  const buttons = block.legend.filter(([name]) => drawn.has(name)).map(([name, colour]) => {
     const button = el("button", { type: "button", "aria-pressed": "true", title: "Show or hide in the charts below" }, swatch(colour), name);
     button.addEventListener("click", () => {
       if (!hidden.delete(name)) hidden.add(name);

@@ -35,8 +35,9 @@ function chooser(labels, text, changed) {
   return el("label", { hidden: labels.length < 2 }, text, select);
 }
 
-/** Hover and arrow keys on a heat map: both show a tooltip and the same text below the map. */
+/** Hover and arrow keys on a heat map: both show a tooltip and the same text below the map. Once for every map. */
 function explore(plot, readout, size, describe) {
+  if (plot.onkeydown) return;
   const tip = document.getElementById("tip");
   let cursor = null;
   const say = (row, column, x, y) => {
@@ -109,7 +110,7 @@ function mapsBlock(block) {
     plot.setAttribute("aria-label", `Similarity of ${one.names.length} actions after ${when.textContent}. Arrow keys move over the pairs.`);
     readout.textContent = "Point at a square, or use the arrow keys, to read its pair.";
     Plotly.react(plot, mapTraces(one, k), mapLayout(one, plot), settings);
-    explore(plot, readout, () => [one.order.length, one.order.length], (row, column) => describePair(one, k, one.order[row], one.order[column]));
+    explore(plot, readout, () => [map().order.length, map().order.length], (row, column) => describePair(map(), at(), map().order[row], map().order[column]));
   };
   redraws.add(draw);
   return { element, drawn: draw, update: (newer) => { block = newer; draw(); } };
@@ -171,12 +172,14 @@ function mapLayout(map, plot) {
   const named = count <= (narrow() ? 20 : 50);
   const most = narrow() ? 10 : 22;
   const ticks = named ? { tickvals: map.order.map((_, i) => i), ticktext: map.order.map((i) => shortened(map.names[i], most)) } : { showticklabels: false };
-  const axis = { ...ticks, showgrid: false, fixedrange: narrow(), tickfont: { size: count > 30 ? 9 : 11 } };
+  const cluster = (name, more) => shortened(name, most) + (narrow() || !more ? "" : ` and ${more} more`);
+  const rows = named ? ticks : { tickvals: map.clusters.map(([middle]) => middle), ticktext: map.clusters.map(([, name, more]) => cluster(name, more)), tickangle: -90 };
+  const axis = { showgrid: false, fixedrange: narrow(), tickfont: { size: named && count > 30 ? 9 : 11 } };
   const side = Math.min(width, 740);
   return layout({
     hovermode: "closest", height: side * 1.08, width: side,
-    xaxis: { ...axis, range: [-0.5, count - 0.5], tickangle: -90 },
-    yaxis: { ...axis, range: [count - 0.5, -0.5], domain: [0, map.tree.length ? 0.86 : 1] },
+    xaxis: { ...axis, ...ticks, range: [-0.5, count - 0.5], tickangle: -90 },
+    yaxis: { ...axis, ...rows, range: [count - 0.5, -0.5], domain: [0, map.tree.length ? 0.86 : 1] },
     yaxis2: { domain: [0.88, 1], visible: false, fixedrange: true, rangemode: "tozero" },
   });
 }
@@ -192,22 +195,29 @@ function usagesBlock(block) {
   const element = el("figure", {}, el("figcaption", {}, el("h4", {}, "What was decided on over training time"),
     el("p", {}, "One row per action, the most used at the top; darker (in the dark, brighter) means a larger share of the decisions since the column before.")),
     el("div", { class: "controls" }, choose), finding, plot, readout, strip.element, numbers);
+  const shown = () => block.usages[chosen];
   const draw = () => {
-    const one = block.usages[chosen], columns = one.frames.length, bytes = bytesOf(one.shares);
-    const share = (row, column) => (bytes[row * columns + column] * one.scale) / 255;
-    const named = (i) => (one.names[i] === one.sequences[i] ? one.names[i] : `${one.names[i]} (plays ${one.sequences[i]})`);
+    const one = shown();
     finding.textContent = usageFinding(one);
     strip.set("0 %", `${number(100 * one.scale)} % of decisions`);
     plot.setAttribute("aria-label", `Shares of decisions of ${one.names.length} actions over training time. Arrow keys move over them.`);
     readout.textContent = "Point at a square, or use the arrow keys, to read it.";
-    const z = one.names.map((_, row) => one.frames.map((_, column) => share(row, column)));
+    const z = one.names.map((_, row) => one.frames.map((_, column) => share(one, row, column)));
     Plotly.react(plot, [{ type: "heatmap", x: one.frames.map((_, i) => i), y: one.names.map((_, i) => i), z, zmin: 0, zmax: one.scale, colorscale: colourScale("usage"), showscale: false, hoverinfo: "none", xgap: 1, ygap: 1 }], usageLayout(one), settings);
-    explore(plot, readout, () => [one.names.length, columns], (row, column) => `${named(row)}\n${number(100 * share(row, column))} % of decisions up to ${number(one.frames[column])} frames`);
+    explore(plot, readout, () => [shown().names.length, shown().frames.length], (row, column) => describeShare(shown(), row, column));
     const table = usageTable(one);
     numbers.replaceChildren(tableBlock(table).element);
   };
   redraws.add(draw);
   return { element, drawn: draw, update: (newer) => { block = newer; draw(); } };
+}
+
+/** Share of the decisions of a column of time that were some action. */
+const share = (one, row, column) => (bytesOf(one.shares)[row * one.frames.length + column] * one.scale) / 255;
+
+function describeShare(one, row, column) {
+  const name = one.names[row] === one.sequences[row] ? one.names[row] : `${one.names[row]} (plays ${one.sequences[row]})`;
+  return `${name}\n${number(100 * share(one, row, column))} % of decisions up to ${number(one.frames[column])} frames`;
 }
 
 function usageFinding(one) {

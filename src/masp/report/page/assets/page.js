@@ -23,13 +23,16 @@ function number(value) {
   return value.toLocaleString("en", Math.abs(value) >= 1000 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 });
 }
 
-const isNumber = (text) => typeof text === "string" && /^[–\-−]?[\d.,]*\d( ?%| MB)?( \[[^\]]*\])?( \*)?(\npaper: .*)?$/.test(text);
+/** Text in which what is between backticks is code. */
+const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
 
-function swatch(colour) {
+const isNumber = (text) => typeof text === "string" && /^[–\-−]?\d[\d,]*(\.\d+)?( ?%| MB)?( \[[^\]]*\])?( \*)?(\npaper: .*)?$/.test(text);
+
+/** A dot in a pair of colours, of which page.css takes one. */
+function swatch([light, night]) {
   const dot = el("span", { class: "swatch", "aria-hidden": "true" });
-  const paint = () => { dot.style.background = colour[theme()]; };
-  paint();
-  redraws.add(paint);
+  dot.style.setProperty("--light", light);
+  dot.style.setProperty("--night", night);
   return dot;
 }
 
@@ -53,7 +56,7 @@ function tableBlock(block) {
 
 function tableCell(cell, numeric) {
   const plain = typeof cell === "string";
-  const children = plain ? [cell] : [cell.colour ? swatch(cell.colour) : null, cell.text];
+  const children = plain ? [cell] : [cell.colour ? swatch(cell.colour) : null, cell.text, cell.note ? el("small", {}, cell.note) : null];
   if (!plain && cell.bar !== undefined) {
     const bar = el("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.max(0, Math.min(1, cell.bar)) * 100}%`;
@@ -119,7 +122,7 @@ function heading(page) {
   return [
     el("h1", {}, page.title),
     el("p", { class: "made" }, state, page.subtitle, " · ", el("span", { id: "state", role: "status" }, live ? "follows training" : page.made)),
-    el("div", { class: "story" }, ...page.story.map((text) => el("p", {}, text))),
+    el("div", { class: "story" }, ...page.story.map(([lead, text]) => el("p", {}, lead ? el("strong", {}, `${lead}. `) : null, ...withCode(text)))),
   ];
 }
 
