@@ -128,8 +128,11 @@ def test_demo_small(tmp_path, capsys, monkeypatch):
     assert all(Path(file).stat().st_size > 5000 for file in report["figures"]) and len(report["figures"]) == 2
     packed = re.search(r'id="content">([^<]*)</script>', Path(report["page"]).read_text()).group(1)
     page = json.loads(gzip.decompress(base64.b64decode(packed)))
-    assert page["title"] == "masp demo" and "as if unrelated" in page["story"][0]
-    assert any("Over training" in text for text in page["story"])  # what came out
+    assert page["title"] == "masp demo" and [lead for lead, _ in page["story"]] == [
+        *("What was compared", tiny.title, "What to do next")
+    ]
+    assert "as if unrelated" in page["story"][0][1] and "success over training" in page["story"][1][1]
+    assert "`masp envs`" in page["story"][2][1]
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     assert main(["demo", "--out", str(tmp_path / "other")]) == 2
@@ -137,21 +140,32 @@ def test_demo_small(tmp_path, capsys, monkeypatch):
 
 
 def test_the_demo_concludes_from_its_figures_alone():
-    def said(rainbow, macros, masp, half=0.01):
-        figures = {"rainbow": rainbow, "macros": macros, "masp": masp}
+    def said(rainbow, macros, masp, half=0.01, seeds=3):
+        figures = {"rainbow": (rainbow, 4), "macros": (macros, 12), "masp": (masp, 12)}
         return conclusion(
             {
-                name: {"success_over_training": x, "success_over_training_interval": (x - half, x + half)}
-                for name, x in figures.items()
+                name: {
+                    "success_over_training": x,
+                    "success_over_training_interval": (x - half, x + half),
+                    "actions": actions,
+                    "seeds": seeds,
+                }
+                for name, (x, actions) in figures.items()
             }
         )
 
-    assert said(0.8, 0.6, 0.7) == "Over training, the additional actions cost 0.20; masp wins back 50% of it."
-    assert "masp wins back all of it" in said(0.8, 0.6, 0.9)
-    assert "masp did not help" in said(0.8, 0.6, 0.5)
-    assert said(0.2, 0.3, 0.4) == "Over training: rainbow 0.20 < macros 0.30 < masp 0.40."
-    assert "masp adds nothing here" in said(0.2, 0.3, 0.25)
-    assert "intervals overlap" in said(0.2, 0.3, 0.4, half=0.1)
+    costs = "The 8 additional actions cost 0.20 of success over training (0.80 to 0.60). masp wins back "
+    assert said(0.8, 0.6, 0.7) == costs + "50 % of it (0.70)."
+    assert said(0.8, 0.6, 0.9) == costs + "all of it (0.90)."
+    assert said(0.8, 0.6, 0.5) == costs + "nothing of it on these seeds (0.50)."
+    helps = "The 8 additional actions help: success over training 0.20 without, 0.30 with them"
+    assert said(0.2, 0.3, 0.4) == helps + ". masp adds to that (0.40)."
+    assert said(0.2, 0.3, 0.25) == helps + ". masp adds nothing to that on these seeds (0.25)."
+    overlap = ", but the intervals overlap: more seeds would have to tell"
+    assert said(0.2, 0.3, 0.6, half=0.1) == f"{helps}{overlap}. masp adds to that (0.60)."
+    assert said(0.2, 0.3, 0.31) == f"{helps}. masp adds to that (0.31){overlap}."
+    one = ", but one seed tells little"
+    assert said(0.2, 0.3, 0.4, half=0.0, seeds=1) == f"{helps}{one}. masp adds to that (0.40){one}."
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from masp.printable import printable, rich_text
@@ -49,13 +49,22 @@ def print_table(
         if not droppable or _natural_width(table) <= out.width:
             break
         left_out.append(droppable.pop())
+    parts = [rich_text(title)] if title else []
+    remark = [rich_text(f"not shown: {', '.join(reversed(left_out))} (--wide shows all columns)")] if left_out else []
+    _print(out, *parts, table, *remark)
+
+
+def print_text(text: str, wide: bool = False) -> None:
+    """Print plain text, wrapped between words where the terminal is narrow."""
+    _print(console(wide), rich_text(text, lines=True))
+
+
+def _print(out: Console, *parts: RenderableType) -> None:
+    """Print without spaces at the ends of lines, with which rich fills columns and wraps words."""
     with out.capture() as lines:
-        if title:
-            out.print(rich_text(title))
-        out.print(table)
-        if left_out:
-            out.print(rich_text(f"not shown: {', '.join(reversed(left_out))} (--wide shows all columns)"))
-    print("\n".join(line.rstrip() for line in lines.get().splitlines()))  # without the padding of the last column
+        for part in parts:
+            out.print(part)
+    print("\n".join(line.rstrip() for line in lines.get().splitlines()))
 
 
 @contextmanager

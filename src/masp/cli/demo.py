@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Any
 
 from masp import json_text
-from masp.cli.console import WIDE_HELP, print_table
+from masp.cli.console import WIDE_HELP, print_table, print_text
 from masp.cli.progress import TrainProgress
 from masp.config import TrainConfig, replace
 from masp.errors import UserError
@@ -31,14 +31,20 @@ from masp.presets import PAPER, from_preset
 
 ENV = "planted-grid"
 MEANING = {
-    # what each row of a table is; the same for both tasks
+    # what each agent has to choose from; the same for both tasks
     "rainbow": "the 4 moves alone",
     "macros": "all 128 actions, as if unrelated",
-    "masp": "the same 128, similarity learned",
+    "masp": "the same 128, and learns which of them are alike",
 }
-
-
-NEXT = "masp envs lists what can be trained on; masp train CartPole-v1 --variant rainbow takes any Gymnasium id"
+BRIEFLY = {"rainbow": "4 moves", "macros": "128 actions", "masp": "128, similarity"}
+"""The same in a column of a narrow terminal."""
+NEXT = {
+    "masp demo --seeds 10 --out demo-10": "the same with more seeds, so narrower intervals",
+    "masp envs": "what else there is to train on",
+    "masp train CartPole-v1 --variant rainbow": "any Gymnasium id, yours too",
+}
+PLAIN = "The first task has the paper's algorithm alone (--paper), the second also our additions to it."
+WHEN = "When macros and masp help, and when they do not: docs/when-to-use.md."
 
 
 @dataclass(frozen=True)
@@ -56,18 +62,18 @@ class DemoTask:
 TASKS = (
     DemoTask(
         "copies",
-        "9x9 grid, 4 moves x 32 copies, without our additions to the paper (--paper)",
+        "9x9 grid, each of the 4 moves in 32 copies",
         ("copies=32",),
         PAPER,
-        "Copies bring nothing new, so rainbow is the ceiling. How much do 128 actions cost, and how much of that does "
-        "masp win back?",
+        "Copies bring nothing new, so rainbow is the ceiling. How much do they cost, and how much of that does masp "
+        "win back?",
     ),
     DemoTask(
         "macros",
-        "13x13 grid, 4 moves and 124 real macros",
+        "13x13 grid, 4 moves and 124 macros of two to four moves",
         ("size=13", "max_steps=40", "sequences=124"),
         {},
-        "Macros reach far goals. Do they help against the moves alone, and does learning their similarity help more?",
+        "Macros reach far goals. Do they help, and does masp, which learns which of them are alike, help more?",
     ),
 )
 
@@ -101,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     for task in TASKS:
         _print_task(task, summaries[task.name], args)
-    _print_files(files, page, out, seconds)
+    _print_files(files, page, args, seconds)
     return 0
 
 
@@ -197,19 +203,22 @@ def _write_page(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], out: P
 
     print("writing the page", file=sys.stderr, flush=True)
     runs = [out / task.name / variant for task in TASKS for variant in MEANING]
-    found = [f"{task.title}. {task.question} {conclusion(summaries[task.name])}" for task in TASKS]
-    compared = "On each task three agents learned from scratch, with the same settings and seeds: "
-    compared += "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items()) + "."
-    return write_report(runs, out / "report.html", "masp demo", [compared, *found, f"Next: {NEXT}"], MEANING)
+    agents = "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items())
+    compared = f"On each task three agents learned from scratch, with the same seeds and settings: {agents}. {PLAIN}"
+    found = [(task.title, f"{task.question} {conclusion(summaries[task.name])}") for task in TASKS]
+    commands = "; ".join(f"`{command}` for {what}" for command, what in NEXT.items())
+    story = [("What was compared", compared), *found, ("What to do next", f"{commands}. {WHEN}")]
+    titles = {" ".join((ENV, f"({' '.join(task.options)})")): task.title for task in TASKS}
+    return write_report(runs, out / "report.html", "masp demo", story, MEANING | titles)
 
 
 def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: argparse.Namespace) -> None:
-    print(f"\n{task.title}\n{task.question}")
-    columns = ("agent", "what it is", "success at the end", "mean over training", "groups found")
+    print_text(f"\n{task.title}\n{task.question}", args.wide)
+    columns = ("agent", "what it has", "success at the end", "mean over training", "groups found")
     rows = [
         (
             variant,
-            MEANING[variant],
+            BRIEFLY[variant],
             _figure(row["success"], row["success_interval"]),
             _figure(row["success_over_training"], row["success_over_training_interval"]),
             "" if row["similarity_auc"] is None else f"{row['similarity_auc']:.2f}",
@@ -217,7 +226,7 @@ def _print_task(task: DemoTask, summary: Mapping[str, Mapping[str, Any]], args: 
         for variant, row in summary.items()
     ]
     print_table(columns, rows, wide=args.wide, optional=("groups found",))
-    print(f"=> {conclusion(summary)}")
+    print_text(f"=> {conclusion(summary)}", args.wide)
 
 
 def _figure(mean: float, interval: Sequence[float]) -> str:
@@ -225,32 +234,47 @@ def _figure(mean: float, interval: Sequence[float]) -> str:
 
 
 def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
-    """What came out, in a sentence that follows from the figures alone."""
-    means = {variant: row["success_over_training"] for variant, row in summary.items()}
-    rainbow, macros, masp = (means[variant] for variant in ("rainbow", "macros", "masp"))
-    low, high = summary["masp"]["success_over_training_interval"]
-    other_low, other_high = summary["macros"]["success_over_training_interval"]
-    apart = "" if low > other_high or high < other_low else " (their intervals overlap: more seeds would tell)"
+    """What came out, in sentences that follow from the figures alone."""
+    rainbow, macros, masp = (summary[variant]["success_over_training"] for variant in ("rainbow", "macros", "masp"))
+    more = summary["macros"]["actions"] - summary["rainbow"]["actions"]
+    first, second = _doubt(summary, "rainbow", "macros"), _doubt(summary, "macros", "masp")
     if macros < rainbow:
-        if masp <= macros:
-            return f"The additional actions cost success, and masp did not help here{apart}."
+        said = f"The {more} additional actions cost {rainbow - macros:.2f} of success over training"
+        said += f" ({rainbow:.2f} to {macros:.2f}){first}. masp wins back "
         share = (masp - macros) / (rainbow - macros)
-        won = f"{share:.0%} of it" if share < 1 else "all of it"
-        return f"Over training, the additional actions cost {rainbow - macros:.2f}; masp wins back {won}{apart}."
-    if masp > macros:
-        return f"Over training: rainbow {rainbow:.2f} < macros {macros:.2f} < masp {masp:.2f}{apart}."
-    return f"Over training, macros help ({rainbow:.2f} to {macros:.2f}), and masp adds nothing here{apart}."
+        said += "all of it" if share >= 1 else f"{100 * share:.0f} % of it" if share > 0 else "nothing of it on these seeds"
+    else:
+        said = f"The {more} additional actions help: success over training {rainbow:.2f} without, {macros:.2f} with them"
+        said += f"{first}. masp adds " + ("to that" if masp > macros else "nothing to that on these seeds")
+    return f"{said} ({masp:.2f}){second}."
 
 
-def _print_files(files: Sequence[Path], page: Path, out: Path, seconds: float) -> None:
-    print(
-        "\nSuccess: share of evaluation episodes that reach the goal, [95 % bootstrap interval over seeds]; with\n"
-        "three seeds that is little more than their range. Groups found: chance that two actions of the same effect\n"
-        "were learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
-    )
-    print(f"\ntook {seconds:.0f} s")
+def _doubt(summary: Mapping[str, Mapping[str, Any]], *variants: str) -> str:
+    """Why two variants may not differ; empty if their intervals are apart."""
+    (low, high), (other_low, other_high) = (summary[v]["success_over_training_interval"] for v in variants)
+    if summary[variants[0]]["seeds"] == 1:
+        return ", but one seed tells little"
+    return "" if low > other_high or high < other_low else ", but the intervals overlap: more seeds would have to tell"
+
+
+def _print_files(files: Sequence[Path], page: Path, args: argparse.Namespace, seconds: float) -> None:
+    print_text(f"\n{_legend(args.seeds)}\n{PLAIN} {WHEN}\n\ntook {seconds:.0f} s", args.wide)
     for file in files:
         print(f"picture    {file}")
-    print(f"runs       {out}/TASK/VARIANT/seed-N")
+    print(f"runs       {args.out}/TASK/VARIANT/seed-N")
     print(f"page       {page}   <- open this in a browser")
-    print(f"next       {NEXT}")
+    width = max(map(len, NEXT))
+    for number, (command, what) in enumerate(NEXT.items()):
+        print(f"{'' if number else 'next':<11}{command:<{width}}  {what}")
+
+
+def _legend(seeds: int) -> str:
+    """What the columns of the tables are."""
+    from masp.report.render import FEW
+
+    interval = "" if seeds == 1 else ", [95 % bootstrap interval over seeds]"
+    interval += f"; with {seeds} seeds that is little more than their range" if 1 < seeds < FEW else ""
+    return (
+        f"Success: share of evaluation episodes that reach the goal{interval}. Groups found: chance that two actions "
+        "of the same effect were learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
+    )
