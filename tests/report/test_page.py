@@ -22,7 +22,6 @@ from masp.report.page.maps import map_data, read_moments
 from masp.report.page.runs import ReportRun, find_runs
 from masp.report.page.usage import usage_data
 
-
 STORY = ["A story.", ("A lead", "A text.")]
 
 

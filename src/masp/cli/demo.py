@@ -242,9 +242,11 @@ def conclusion(summary: Mapping[str, Mapping[str, Any]]) -> str:
         said = f"The {more} additional actions cost {rainbow - macros:.2f} of success over training"
         said += f" ({rainbow:.2f} to {macros:.2f}){first}. masp wins back "
         share = (masp - macros) / (rainbow - macros)
-        said += "all of it" if share >= 1 else f"{100 * share:.0f} % of it" if share > 0 else "nothing of it on these seeds"
+        part = f"{100 * min(share, 1):.0f} % of it"
+        said += "all of it" if share >= 1 else part if share > 0 else "nothing of it on these seeds"
     else:
-        said = f"The {more} additional actions help: success over training {rainbow:.2f} without, {macros:.2f} with them"
+        said = f"The {more} additional actions help: success over training {rainbow:.2f} without, {macros:.2f} with"
+        said += " them"
         said += f"{first}. masp adds " + ("to that" if masp > macros else "nothing to that on these seeds")
     return f"{said} ({masp:.2f}){second}."
 
