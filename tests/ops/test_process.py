@@ -13,8 +13,11 @@ from masp.ops import kernels, process
 
 CODE = """
 import json, os, sys
+import gymnasium, jax  # both set variables of their own
 before = dict(os.environ)
-import jax
+from jax._src import compilation_cache
+cache = lambda: [jax.config.jax_compilation_cache_dir, compilation_cache.get_file_cache.__module__]
+cached = cache()
 draw = lambda: jax.random.bits(jax.random.PRNGKey(7), (3,)).tolist()
 lowered = lambda: jax.jit(lambda k: jax.random.bits(k, (3,))).lower(jax.random.PRNGKey(7)).as_text()
 bits, text = draw(), lowered()
@@ -26,17 +29,18 @@ config = replace(from_preset("auto", "planted-grid"), frames=600, min_replay_ste
                  log_every_frames=600, eval_every_frames=600, eval_episodes=2, out=sys.argv[1])
 train(config)
 jax.clear_caches()
-print(json.dumps({"environ": dict(os.environ) == before, "bits": draw() == bits, "lowering": lowered() == text}))
+print(json.dumps({"environ": dict(os.environ) == before, "bits": draw() == bits, "lowering": lowered() == text,
+                  "cache": cache() == cached}))
 """
 
 
 def test_importing_and_training_change_nothing(tmp_path):
-    """Not the environment, not JAX's random bits, and not how it computes them."""
+    """Not the environment, not JAX's random bits, not how it computes them, and not what it keeps on disk."""
     run = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path / "run")], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout.splitlines()[-1]) == {"environ": True, "bits": True, "lowering": True}
+    assert json.loads(run.stdout.splitlines()[-1]) == {"environ": True, "bits": True, "lowering": True, "cache": True}
 
 
 @pytest.fixture

@@ -92,9 +92,10 @@ def run(args: argparse.Namespace) -> int:
     _config(TASKS[0], "masp", args, Path(args.out))  # raises for settings that cannot be
     out = _fresh(Path(args.out))
     _introduce(args)
-    from masp.ops import tune_this_process
+    from masp.ops import cache_programs, tune_this_process
 
     tune_this_process("planted" if args.seeds == 1 else None)
+    cache_programs()
     started = time.perf_counter()
     results = {task.name: {v: _train(task, v, args, out) for v in MEANING} for task in TASKS}
     summaries = {name: {v: _summary(runs) for v, runs in variants.items()} for name, variants in results.items()}

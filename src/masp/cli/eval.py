@@ -37,8 +37,10 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--episodes must be at least 1, got {args.episodes}")
     if args.video:
         _require_writable(args.video)
+    from masp.ops import cache_programs
     from masp.training.run import load_run
 
+    cache_programs()
     run = load_run(args.run_dir, args.env_options)
     with working(f"playing {args.episodes:,} episodes of {run.config.env}; the program is compiled first"):
         played = run.play(args.episodes, args.seed)

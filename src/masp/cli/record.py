@@ -69,8 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Play, write, report."""
     _check(args)
+    from masp.ops import cache_programs
     from masp.training import record
 
+    cache_programs()
     env, policy, options = _env_and_policy(args)
     names = env.info.actions.primitive_names
     seen = (env.info.observation_shape, np.dtype(env.info.observation_dtype).name) if args.observations else ()

@@ -45,12 +45,13 @@ def run(args: argparse.Namespace) -> int:
     vary = dict(_axis(text) for text in args.vary)
     out = args.out or f"sweeps/{re.sub(r'[^A-Za-z0-9._-]+', '-', args.env)}"
     config = with_flags(from_preset(args.preset, args.env), _without_out(args))
-    from masp.ops import tune_this_process
+    from masp.ops import cache_programs, tune_this_process
     from masp.training.sweep import sweep
     from masp.training.tracking import TRACKERS
 
     trackers = [TRACKERS[name]() for name in args.track]
     tune_this_process()
+    cache_programs()
     with TrainProgress(f"{args.env} sweep") as progress:
         points = sweep(config, vary, range(args.seeds), out, [progress, *trackers])
     rows = [{**point.settings, **_figures([result.summary for result in point.results])} for point in points]

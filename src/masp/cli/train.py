@@ -75,12 +75,13 @@ def run(args: argparse.Namespace) -> int:
     config = replace(config, out=config.out or default_out(config))
     with TrainProgress(f"{config.env} {config.variant}") as progress:
         from masp.environments.registry import family_of
-        from masp.ops import tune_this_process
+        from masp.ops import cache_programs, tune_this_process
         from masp.training.tracking import TRACKERS
         from masp.training.train import train
 
         trackers = [TRACKERS[name]() for name in args.track]
         tune_this_process(family_of(config.env).preset)
+        cache_programs()
         result = train(config, args.resume, [progress, *trackers])
     if args.json:
         print(json_text.dumps({"run_dir": str(result.run_dir), **result.summary}))

@@ -51,12 +51,13 @@ def run(args: argparse.Namespace) -> int:
     preset = default_preset(args.env) if args.preset == "auto" else args.preset
     flags = argparse.Namespace(**{name: value for name, value in vars(args).items() if name != "out"})
     config = with_flags(from_preset(preset, args.env), flags)
-    from masp.ops import tune_this_process
+    from masp.ops import cache_programs, tune_this_process
     from masp.tuning.outcome import check, draw, importances, write_best
     from masp.tuning.search import Search, search
     from masp.tuning.space import default_axes, parse_axis
 
     tune_this_process()
+    cache_programs()
     axes = [parse_axis(text, from_text) for text in args.vary] or default_axes(config)
     if len({axis.name for axis in axes}) < len(axes):
         raise UserError("--vary names a setting twice")

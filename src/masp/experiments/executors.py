@@ -21,7 +21,7 @@ from typing import IO, Any, Protocol
 from masp.experiments.cores import pin_to, usable_cores
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, cache_compiled_programs, run_unit, tune_for
+from masp.experiments.work import Outcome, prepare_process, run_unit
 
 DIED = "its process was killed"
 
@@ -168,10 +168,9 @@ def worker_main() -> None:
     threading.Thread(target=_read_lines, args=(lines,), daemon=True).start()
     commit()  # of the source that runs here, before it can change
     store = Store(store_path)
-    cache_compiled_programs(store)
     while True:
         unit = unit_from_json(json.loads(lines.get()))
-        tune_for(unit)
+        prepare_process(unit, store)
         outcome = run_unit(unit, store, command)
         print(json.dumps(dataclasses.asdict(outcome)), file=answers, flush=True)
 

@@ -16,7 +16,7 @@ from typing import Any
 from masp.errors import UserError
 from masp.experiments.plan import Unit, unit_from_json, unit_to_json
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, cache_compiled_programs, run_unit, tune_for
+from masp.experiments.work import Outcome, prepare_process, run_unit
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 RETRIES = 3
@@ -71,9 +71,8 @@ def _run(unit: str, store_path: str, command: str) -> str:
 
     commit()  # of the source that runs here, before it can change
     store = _store(store_path)
-    cache_compiled_programs(store)
     work = unit_from_json(json.loads(unit))
-    tune_for(work)
+    prepare_process(work, store)
     outcome = run_unit(work, store, command)
     return json.dumps(dataclasses.asdict(outcome))
 

@@ -13,7 +13,8 @@ from masp.experiments.estimate import speeds_of
 from masp.experiments.executors import DIED, Executor, InProcess, Processes
 from masp.experiments.plan import Plan, Unit, plan_data
 from masp.experiments.store import Store
-from masp.experiments.work import Outcome, cache_compiled_programs
+from masp.experiments.work import Outcome
+from masp.ops import cache_programs
 from masp.training.origin import commit
 
 ATTEMPTS = 3
@@ -69,7 +70,7 @@ def _executor(where: Where, store: Store, command: str, display: Display) -> Exe
         return RayExecutor(store, command, where.ray, where.cpus_per_unit, where.gpus_per_unit)
     if where.jobs > 1:
         return Processes(store, command, where.jobs)
-    cache_compiled_programs(store)
+    cache_programs(store.work / "compiled")
     return InProcess(store, command, display.progress)
 
 

@@ -6,13 +6,10 @@ all seeds of a unit resume from checkpoints of the same tick, or all start again
 
 from __future__ import annotations
 
-import hashlib
-import platform
 import shutil
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from masp.config import TrainConfig, replace, to_flat
@@ -22,7 +19,7 @@ from masp.experiments import claims
 from masp.experiments.plan import Unit
 from masp.experiments.store import Store
 from masp.experiments.trial import IGNORED, config_of
-from masp.ops import tune_this_process
+from masp.ops import cache_programs, tune_this_process
 from masp.training.callbacks import Callback, RunView
 from masp.training.run_dir import RunDir, read_json, write_json
 
@@ -39,9 +36,13 @@ class Outcome:
     message: str = ""
 
 
-def tune_for(unit: Unit) -> None:
-    """Tune a worker process for a unit, see `tune_this_process`; threads are chosen for the first unit it runs."""
+def prepare_process(unit: Unit, store: Store) -> None:
+    """Tune a worker process for a unit, see `tune_this_process`; threads are chosen for the first unit it runs.
+
+    Its programs are kept in the store: trials of an experiment mostly differ in values, not in shapes.
+    """
     tune_this_process(family_of(unit.trial.env).preset if len(unit.seeds) == 1 else None)
+    cache_programs(store.work / "compiled")
 
 
 def run_unit(unit: Unit, store: Store, command: str, report: Report | None = None) -> Outcome:
@@ -145,23 +146,3 @@ def _refresh_config(run: RunDir, config: TrainConfig) -> None:
     flat = to_flat(config)
     current = {name: flat[name] for name in IGNORED if name != "seed"}
     write_json(run.config_file, {**read_json(run.config_file), **current})
-
-
-def cache_compiled_programs(store: Store) -> None:
-    """Let JAX cache compiled programs in the store: trials of an experiment mostly differ in values, not in shapes.
-
-    Programs use the instructions of the processor, so each kind of processor has a folder of its own.
-    """
-    import jax
-    from jax.experimental.compilation_cache import compilation_cache
-
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        flags = next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        flags = platform.processor()
-    kind = hashlib.sha256(f"{platform.machine()} {flags} {jax.__version__}".encode()).hexdigest()[:12]
-    jax.config.update("jax_compilation_cache_dir", str((store.work / "compiled" / kind).absolute()))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # GPU only; adds the folder to keys
-    compilation_cache.reset_cache()  # a compilation at import may have initialised it without a folder

@@ -11,6 +11,7 @@ from masp.ops.linear import NoisyLinear as NoisyLinear
 from masp.ops.linear import adapt_layout as adapt_layout
 from masp.ops.ordering import after as after
 from masp.ops.process import tune_this_process as tune_this_process
+from masp.ops.program_cache import cache_programs as cache_programs
 from masp.ops.sampling import find_leaves as find_leaves
 from masp.ops.sampling import frames_to_channels as frames_to_channels
 from masp.ops.sampling import gather_windows as gather_windows
