@@ -19,11 +19,16 @@ def printable(text: str) -> str:
     return "".join("\ufffd" if unicodedata.category(letter) in _HIDDEN else letter for letter in text)
 
 
+def printable_lines(text: str) -> str:
+    """The same, but line ends are kept."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def rich_text(text: str, lines: bool = False) -> Text:
     """`text` to show by rich as it is: no markup, no emoji for their names. With `lines`, line ends are kept."""
     from rich.text import Text
 
-    return Text("\n".join(map(printable, text.split("\n"))) if lines else printable(text))
+    return Text(printable_lines(text) if lines else printable(text))
 
 
 def figure_text(text: str) -> str:

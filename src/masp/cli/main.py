@@ -22,7 +22,7 @@ from masp.printable import printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
-    "demo": ("masp.cli.demo", "train three variants on a small task; table, curves and similarity map in minutes"),
+    "demo": ("masp.cli.demo", "three agents on two small tasks: a table, curves and a page in minutes"),
     "train": ("masp.cli.train", "train an agent and write a run directory"),
     "sweep": ("masp.cli.sweep", "train every combination of some settings, in one program where possible"),
     "tune": ("masp.cli.tune", "search for better settings, with several seeds per trial"),

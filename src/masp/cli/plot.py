@@ -54,8 +54,13 @@ def run(args: argparse.Namespace) -> int:
         print(json_text.dumps({"out": args.out, "curves": panels}))
     else:
         groups = {group for curves in panels.values() for group in curves}
-        print(printable(f"{args.out}: {', '.join(metrics)} of {len(runs)} runs in {len(groups)} groups"))
+        counts = f"{_count(len(runs), 'run')} in {_count(len(groups), 'group')}"
+        print(printable(f"{args.out}: {', '.join(metrics)} of {counts}"))
     return 0
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
 def _run_dirs(paths: Sequence[str]) -> list[Path]:

@@ -17,6 +17,7 @@ import masp
 from masp import json_text
 from masp.config import to_flat
 from masp.errors import UserError
+from masp.printable import printable_lines
 from masp.report.page import charts
 from masp.report.page.charts import bands_note
 from masp.report.page.colours import shades
@@ -106,12 +107,27 @@ def html(page: Mapping[str, Any], live: bool = False) -> str:
         "{{connect}}": "'self'" if live else "'none'",
         "{{live}}": "yes" if live else "no",
         "{{plotly}}": _packed_plotly(),
-        "{{content}}": _packed(json_text.dumps(page)),
+        "{{content}}": _packed(page_json(page)),
     }
     text = (folder / "page.html").read_text()
     for mark, part in parts.items():
         text = text.replace(mark, part, 1)
     return text
+
+
+def page_json(page: Mapping[str, Any]) -> str:
+    """The content as JSON. Control characters of names are made visible: some turn the text behind them around."""
+    return json_text.dumps(_visible(page))
+
+
+def _visible(part: Any) -> Any:
+    if isinstance(part, str):
+        return printable_lines(part)
+    if isinstance(part, Mapping):
+        return {name: _visible(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)) and any(isinstance(value, (str, Mapping, list, tuple)) for value in part):
+        return [_visible(value) for value in part]
+    return part
 
 
 @cache

@@ -16,9 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from masp import json_text
 from masp.errors import UserError
-from masp.report.page.document import html, run_page
+from masp.report.page.document import html, page_json, run_page
 from masp.report.page.runs import ReportRun, find_runs
 
 SHARE_OF_TIME = 0.1
@@ -61,7 +60,7 @@ class LiveContent:
         if seen == self._seen:
             return
         self._page = run_page(list(self._runs.values()))
-        self._packed = gzip.compress(json_text.dumps(self._page).encode(), 6)
+        self._packed = gzip.compress(page_json(self._page).encode(), 6)
         self._seen, self._tag = seen, f'"{secrets.token_hex(8)}"'
         self._wait_until = time.monotonic() + (time.monotonic() - started) / SHARE_OF_TIME
 

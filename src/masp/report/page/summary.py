@@ -81,7 +81,9 @@ def _dots(task: str, groups: Sequence[Group], measure: str) -> dict[str, Any]:
     return {
         "id": f"final-{hash_text(task)}",
         "title": f"Last {MEASURES[measure]}",
-        "read": "Large dot: mean over seeds, with its 95 % interval; small dots: single seeds.",
+        "read": "Large dot: mean over seeds, with its 95 % interval; small dots: single seeds."
+        if any(len(row["points"]) > 1 for row in rows)
+        else "One dot per run.",
         "x": MEASURES[measure],
         "rows": rows,
     }
