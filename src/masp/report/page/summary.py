@@ -70,7 +70,7 @@ def _finding(start: str, groups: Sequence[Group], measure: str) -> str:
 
 
 def _dots(task: str, groups: Sequence[Group], measure: str) -> dict[str, Any]:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for group in groups:
         values = final_values(group, measure)
         if not values:
