@@ -50,7 +50,7 @@ def programs_go():
 @pytest.fixture(autouse=True, scope="module")
 def quick_compilation(request):
     """Whole runs are compiled without most optimisations, in half the time; what checks numbers is left alone."""
-    if request.path.parent.name not in ("training", "library", "learning", "cli", "experiments"):
+    if request.path.parent.name not in ("training", "library", "learning", "cli", "experiments", "tuning"):
         yield
         return
     import jax

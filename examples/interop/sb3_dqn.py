@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import gymnasium
+import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.monitor import Monitor
@@ -27,6 +28,7 @@ def make() -> gymnasium.Env:
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # the networks are so small that more threads only wait for each other
     dqn = DQN("MlpPolicy", make(), replay_buffer_class=MacroReplayBuffer, seed=0, **SETTINGS)
     ours = MaspDQN("MlpPolicy", make(), penalty_weight=0.1, seed=0, **SETTINGS)
     for model in (dqn, ours):
