@@ -45,13 +45,14 @@ class Transition(NamedTuple):
     next_observation: jax.Array
 
 
-def make_train(copies, steps, penalty_weight, meta_learning_rate):
+def make_train(copies, steps, penalty_weight, meta_learning_rate, start):
     env = make_env("planted-grid", ("size=6", f"copies={copies}", "max_steps=15"))
     actions = env.info.actions
     primitives = jnp.asarray(actions.table[:, 0])  # every macro here is a copy of one move
     network = QNetwork(len(actions))
     optimiser = optax.adam(LEARNING_RATE, eps_root=1e-16)
     meta = masp.MetaSimilarity(network.apply, optimiser, actions, penalty_weight, meta_learning_rate)  # masp
+    start = "constant" if start is None else np.where(np.eye(len(actions)), 1.0, start)
 
     def td_loss(params, target_params, batch):
         q = network.apply(params, batch.observation)  # [B, A]
@@ -65,7 +66,7 @@ def make_train(copies, steps, penalty_weight, meta_learning_rate):
         observation = jnp.zeros((1, *env.info.observation_shape))
         params = network.init(key_network, observation)
         state = TrainState.create(apply_fn=network.apply, params=params, tx=optimiser)
-        similarity = meta.init(params, observation)  # masp
+        similarity = meta.init(params, observation, start)  # masp
         blank = Transition(observation[0], jnp.int32(0), jnp.float32(0), jnp.float32(0), observation[0])
         buffer = jax.tree.map(lambda x: jnp.zeros((BUFFER // NUM_ENVS, NUM_ENVS, *x.shape), x.dtype), blank)
         env_state, observation = jax.vmap(env.reset)(jax.random.split(key_reset, NUM_ENVS))
@@ -133,12 +134,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--no-penalty", action="store_true", help="the same agent without masp")
     parser.add_argument("--meta-learning-rate", type=float, default=0.001, help="0: the similarity stays constant")
+    parser.add_argument("--start", type=float, help="similarity of all pairs at the start (default: 1 / actions)")
     parser.add_argument("--copies", type=int, default=32, help="actions per move")
     parser.add_argument("--steps", type=int, default=60_000, help="environment steps")
     parser.add_argument("--seeds", type=int, default=5, help="seeds to train side by side")
     parser.add_argument("--json", metavar="FILE", help="write the curves")
     args = parser.parse_args()
-    train, groups = make_train(args.copies, args.steps, 0.0 if args.no_penalty else 1.0, args.meta_learning_rate)
+    penalty_weight = 0.0 if args.no_penalty else 1.0
+    train, groups = make_train(args.copies, args.steps, penalty_weight, args.meta_learning_rate, args.start)
     keys = jax.random.split(jax.random.PRNGKey(0), args.seeds)
     (episodes, successes), similarity = jax.jit(jax.vmap(train))(keys)  # [seeds, ticks] each
     windows = min(30, args.steps // NUM_ENVS)

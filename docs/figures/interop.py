@@ -3,8 +3,10 @@
 python examples/dqn_purejaxrl.py --copies 1 --no-penalty --json DIR/jax-four.json
 python examples/dqn_purejaxrl.py --no-penalty --json DIR/jax-plain.json
 python examples/dqn_purejaxrl.py --meta-learning-rate 0 --json DIR/jax-constant.json
+python examples/dqn_purejaxrl.py --meta-learning-rate 0 --start 0.074 --json DIR/jax-uniform.json
 python examples/dqn_purejaxrl.py --json DIR/jax-penalty.json
-python examples/dqn_cleanrl_torch.py --seeds 5 ... --json DIR/torch-....json            (as those in JAX)
+SHORT="--seeds 5 --total-timesteps 30000 --exploration-steps 15000"
+python examples/dqn_cleanrl_torch.py $SHORT [--no-penalty | --meta-learning-rate 0] --json DIR/torch-....json
 python docs/figures/interop.py DIR
 """
 
@@ -23,7 +25,8 @@ from masp.report.statistics import bootstrap_interval
 ARMS = {
     "four": ("4 actions", "#1f3b73"),
     "plain": ("128 actions, no penalty", "#6fa8dc"),
-    "constant": ("128 actions, penalty, similarity constant", "#8c8c8c"),
+    "constant": ("128 actions, penalty, similarity constant at its start", "#8c8c8c"),
+    "uniform": ("128 actions, penalty, similarity constant at the learned mean", "#e0a030"),
     "penalty": ("128 actions, penalty, similarity learned", "#cc2936"),
 }
 PANELS = {"jax": "dqn_purejaxrl.py (JAX)", "torch": "dqn_cleanrl_torch.py (PyTorch)"}
