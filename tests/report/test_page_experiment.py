@@ -13,8 +13,13 @@ CURVE = {"curve_frames": [50, 100], "curve_return": [0.0, 1.0], "curve_success":
 
 
 @pytest.fixture
-def page(tmp_path):
-    """Two tasks, two columns, three seeds; one masp cell has its bundle."""
+def page(page_of):
+    return page_of("laptop")
+
+
+@pytest.fixture
+def page_of(tmp_path):
+    """A function of the scale: two tasks, two columns, three seeds; one masp cell has its bundle."""
     rows, records = [], {}
     for task, trial in (("Door Key", "d"), ("Four Rooms", "f")):
         cells = {}
@@ -28,13 +33,12 @@ def page(tmp_path):
     np.fill_diagonal(matrix, 1)
     (tmp_path / "bundles").mkdir()
     save_bundle(tmp_path / "bundles" / "dmasp-0.safetensors", Bundle(ActionSet(2, [(0, 1)]), matrix))
-    table = Table(
-        *("minigrid", "laptop", "A title", "success", "last", "bars", "minigrid"),
-        ("task",),
-        ("macros", "masp"),
-        tuple(rows),
-    )
-    return experiment_page(table, records, tmp_path)
+
+    def build(scale):
+        head = ("minigrid", scale, "A title", "success", "last", "bars", "minigrid")
+        return experiment_page(Table(*head, ("task",), ("macros", "masp"), tuple(rows)), records, tmp_path)
+
+    return build
 
 
 def blocks(page, section, kind):
@@ -43,14 +47,33 @@ def blocks(page, section, kind):
 
 
 def test_table_and_dots_have_our_figures_and_the_papers(page):
-    (table,) = blocks(page, "summary", "table")
+    table = blocks(page, "summary", "table")[0]
     assert table["columns"] == ["task", "macros", "masp"]
-    assert table["rows"][0] == ["Door Key", "0.300 [0.200, 0.400]\npaper: 0.88", "0.600 [0.500, 0.700]\npaper: 0.88"]
+    assert table["rows"][0] == ["Door Key", "0.300\n[0.200, 0.400]\npaper: 0.88", "0.600\n[0.500, 0.700]\npaper: 0.88"]
     (dots,) = blocks(page, "summary", "dots")
     assert [chart["title"] for chart in dots["dots"]] == ["Door Key", "Four Rooms"]
     masp = dots["dots"][0]["rows"][1]
     assert masp["value"] == pytest.approx(0.6) and masp["points"] == [0.5, 0.6, 0.7]
-    assert blocks(page, "summary", "text")[0]["text"].startswith("masp beats macros with probability 1.00")
+    finding = blocks(page, "summary", "text")[0]["text"]
+    assert finding == "A run of masp is better than one of macros with probability 1.00 [1.00, 1.00] (1/2: equal)."
+    assert "Diamonds" in dots["dots"][0]["read"] and dots["dots"][0]["rows"][0]["paper"] == 0.88
+
+
+def test_comparisons_are_tables(page):
+    against, over_tasks = blocks(page, "summary", "table")[1:]
+    assert [row[0]["text"] for row in against["rows"]] == ["macros"]
+    assert against["rows"][0][1] == "1.00 [1.00, 1.00]" and against["rows"][0][3] == "2"
+    assert against["rows"][0][2].startswith("0.300 [")
+    assert [(row[0]["text"], row[2][:5]) for row in over_tasks["rows"]] == [("macros", "0.300"), ("masp", "0.600")]
+
+
+def test_smoke_scale_claims_nothing_and_stands_beside_no_paper(page_of):
+    page = page_of("smoke")
+    texts = [block["text"] for block in blocks(page, "summary", "text")]
+    assert texts[0].startswith("scale smoke shows that everything runs") and not any("better" in text for text in texts)
+    (table,) = blocks(page, "summary", "table")
+    assert table["rows"][0] == ["Door Key", "0.300\n[0.200, 0.400]", "0.600\n[0.500, 0.700]"]
+    assert "Diamonds" not in blocks(page, "summary", "dots")[0]["dots"][0]["read"]
 
 
 def test_curves_profiles_similarities_and_sources_are_there(page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import Literal
 
@@ -102,7 +103,8 @@ def _text(table: Table, width: int) -> str:
         Console(file=out, width=width).print(_grid(table, columns[:count]))
         blocks.append(out.getvalue().rstrip("\n"))
         columns = columns[count:]
-    return "\n".join([printable(heading(table)), *blocks, *map(printable, footnotes(table))])
+    head, *notes = [textwrap.fill(printable(line), width) for line in (heading(table), *footnotes(table))]
+    return "\n".join([head, *blocks, *notes])
 
 
 def _grid(table: Table, columns: Sequence[str]) -> RichTable:
@@ -125,10 +127,10 @@ def _lines(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
     mean, _, rest = ours(cell, table.measure).partition(" ")
-    return "\n".join([mean, *([rest] if rest else []), *([f"paper {cell.paper}"] if _shows_paper(cell, table) else [])])
+    return "\n".join([mean, *([rest] if rest else []), *([f"paper {cell.paper}"] if shows_paper(cell, table) else [])])
 
 
-def _shows_paper(cell: TableCell, table: Table) -> bool:
+def shows_paper(cell: TableCell, table: Table) -> bool:
     """Whether the paper's figure stands beside ours; a smoke run is no match for it."""
     return bool(cell.paper) and (table.scale != "smoke" or not cell.values)
 
@@ -146,7 +148,7 @@ def _markdown(table: Table) -> str:
 def _beside(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
-    return ours(cell, table.measure) + (f" (paper {cell.paper})" if _shows_paper(cell, table) else "")
+    return ours(cell, table.measure) + (f" (paper {cell.paper})" if shows_paper(cell, table) else "")
 
 
 def _latex(table: Table) -> str:

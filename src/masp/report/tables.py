@@ -30,6 +30,8 @@ Records = Mapping[tuple[str, int], dict[str, Any]]
 """By (trial id, seed)."""
 CLAIM = "masp"
 """The column that is compared with all others."""
+SCORES = {"success": "success", "return": "human-normalised score in %, no-op starts"}
+"""What is averaged over tasks, by the measure of the table."""
 
 
 def score(record: dict[str, Any], measure: str = "", judged: Judged = "last") -> float:
@@ -205,18 +207,18 @@ def summary_lines(table: Table) -> list[str]:
     summary = summarise(table)
     lines = []
     for column, figures in summary["against"].items():
-        text = f"{CLAIM} beats {column} with probability {_with_interval(figures['probability_of_improvement'], 2)}"
+        text = f"{CLAIM} beats {column} with probability {interval_text(figures['probability_of_improvement'], 2)}"
         if figures["difference"] is not None:
-            text += f", difference {_with_interval(figures['difference'], 3)}"
+            text += f", difference {interval_text(figures['difference'], 3)}"
         lines.append(text + f" ({figures['rows']} row{'s' if figures['rows'] > 1 else ''})")
-    scale = "success" if table.measure == "success" else "human-normalised score in %, no-op starts"
     for name, title in (("iqm", "interquartile mean"), ("mean", "mean")):
-        parts = [f"{column} {_with_interval(figures[name], 3)}" for column, figures in summary["over_tasks"].items()]
+        parts = [f"{column} {interval_text(figures[name], 3)}" for column, figures in summary["over_tasks"].items()]
         if parts:
-            lines.append(f"{title} of {scale} over tasks: " + "; ".join(parts))
+            lines.append(f"{title} of {SCORES[table.measure]} over tasks: " + "; ".join(parts))
     return lines
 
 
-def _with_interval(figures: tuple[float, float, float], digits: int) -> str:
+def interval_text(figures: tuple[float, float, float], digits: int) -> str:
+    """A figure and its interval."""
     value, low, high = (f"{figure:.{digits}f}" for figure in figures)
     return f"{value} [{low}, {high}]"

@@ -20,9 +20,9 @@ from masp.report.page.groups import SPARE_COLOURS
 from masp.report.page.maps import ALL_MAPS_BYTES, MOST_SNAPSHOTS, map_data
 from masp.report.page.summary import hash_text
 from masp.report.paper import paper_figure
-from masp.report.render import footnotes, heading, ours
+from masp.report.render import footnotes, heading, ours, shows_paper
 from masp.report.statistics import performance_profile, profile_band
-from masp.report.tables import Records, Table, TableCell, summary_lines
+from masp.report.tables import CLAIM, SCORES, Records, Table, TableCell, interval_text, summarise, summary_lines
 from masp.similarity.bundle import load_bundle
 from masp.training.similarity_history import Snapshots, quantised, read_history
 
@@ -57,13 +57,57 @@ def _colours(table: Table) -> dict[str, str]:
 
 
 def _summary(table: Table, colours: Mapping[str, str]) -> list[Block]:
-    findings = [_text(f"{line}.", "note" if i else "finding") for i, line in enumerate(summary_lines(table))]
     rows = [[*row, *(_cell_text(cells.get(column), table) for column in table.columns)] for row, cells in table.rows]
     grid = {"kind": "table", "caption": heading(table), "columns": [*table.row_names, *table.columns], "rows": rows}
+    compared = [] if table.scale == "smoke" else _comparisons(table, colours)
     skipped = set(summary_lines(table))
     notes = [_text(line, "note") for line in footnotes(table) if line not in skipped]
     dots = [chart for number, row in enumerate(table.rows) if (chart := _dots(table, row, number, colours))["rows"]]
-    return [*findings, grid, *notes, *([{"kind": "dots", "dots": dots}] if dots else [])]
+    return [*_finding(table), grid, *notes, *compared, *([{"kind": "dots", "dots": dots}] if dots else [])]
+
+
+def _finding(table: Table) -> list[Block]:
+    """The claim beside what it is about: Rainbow, and macros as if unrelated."""
+    if not any(cell.values for _, cells in table.rows for cell in cells.values()):
+        return [_text("No run of this table is finished yet.", "finding")]
+    if table.scale == "smoke":
+        return []
+    against = summarise(table)["against"]
+    parts = [
+        f"{column} with probability {interval_text(against[column]['probability_of_improvement'], 2)}"
+        for column in ("rainbow", "macros")
+        if column in against
+    ]
+    text = f"A run of {CLAIM} is better than one of {', than one of '.join(parts)} (1/2: equal)."
+    return [_text(text, "finding")] if parts else []
+
+
+def _comparisons(table: Table, colours: Mapping[str, str]) -> list[Block]:
+    """The claim against every column, and every column over all tasks."""
+    summary, blocks = summarise(table), []
+    named = {column: {"text": column, "colour": shades(colour)} for column, colour in colours.items()}
+    if against := summary["against"]:
+        rows = [
+            [
+                named[column],
+                interval_text(figures["probability_of_improvement"], 2),
+                interval_text(figures["difference"], 3) if figures["difference"] else "–",
+                str(figures["rows"]),
+            ]
+            for column, figures in against.items()
+        ]
+        columns = ["against", "probability that a run is better", f"difference of {table.measure}", "rows"]
+        caption = f"{CLAIM} against the other columns, with 95 % bootstrap intervals"
+        blocks.append({"kind": "table", "caption": caption, "columns": columns, "rows": rows})
+    if over_tasks := summary["over_tasks"]:
+        rows = [
+            [named[column], interval_text(figures["iqm"], 3), interval_text(figures["mean"], 3)]
+            for column, figures in over_tasks.items()
+        ]
+        columns = ["column", "interquartile mean", "mean"]
+        caption = f"{SCORES[table.measure]} over all tasks, with 95 % bootstrap intervals"
+        blocks.append({"kind": "table", "caption": caption, "columns": columns, "rows": rows})
+    return blocks
 
 
 def _text(text: str, tone: str) -> Block:
@@ -73,14 +117,15 @@ def _text(text: str, tone: str) -> Block:
 def _cell_text(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
-    return ours(cell, table.measure) + (f"\npaper: {cell.paper}" if cell.paper else "")
+    text = ours(cell, table.measure).replace(" [", "\n[", 1)  # narrow columns, because there are many
+    return text + (f"\npaper: {cell.paper}" if shows_paper(cell, table) else "")
 
 
 def _dots(table: Table, row: Row, number: int, colours: Mapping[str, str]) -> dict[str, Any]:
     names, cells = row
-    rows = []
+    rows: list[dict[str, Any]] = []
     for column, cell in cells.items():
-        paper = paper_figure(table.paper_table, names, column) if cell.paper else None
+        paper = paper_figure(table.paper_table, names, column) if shows_paper(cell, table) else None
         if cell.mean is None and paper is None:
             continue
         low, high = cell.interval or (None, None)
@@ -89,7 +134,8 @@ def _dots(table: Table, row: Row, number: int, colours: Mapping[str, str]) -> di
     return {
         "id": f"row-{number}",
         "title": ", ".join(names),
-        "read": "Dots: mean of our seeds with its 95 % interval, and single seeds. Diamonds: the paper's figures.",
+        "read": "Dots: mean of our seeds with its 95 % interval, and single seeds."
+        + (" Diamonds: the paper's figures." if any(row["paper"] is not None for row in rows) else ""),
         "x": f"evaluation {table.measure}",
         "rows": rows,
     }

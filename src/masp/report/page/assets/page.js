@@ -26,7 +26,7 @@ function number(value) {
 /** Text in which what is between backticks is code. */
 const withCode = (text) => text.split("`").map((part, i) => (i % 2 ? el("code", {}, part) : part));
 
-const isNumber = (text) => typeof text === "string" && /^[–\-−]?\d[\d,]*(\.\d+)?( ?%| MB)?( \[[^\]]*\])?( \*)?(\npaper: .*)?$/.test(text);
+const isNumber = (text) => typeof text === "string" && /^[–\-−]?\d[\d,]*(\.\d+)?( ?%| MB)?([ \n]\[[^\]]*\])?( \*)?(\npaper: .*)?$/.test(text);
 
 /** A dot in a pair of colours, of which page.css takes one. */
 function swatch([light, night]) {
