@@ -25,7 +25,7 @@ def test_discounted_return_as_it_is_learned_from():
     similarity = jnp.eye(3)
     observations = np.random.default_rng(0).normal(size=(6, 2, 3)).astype(np.float32)
     params = jax.jit(agent.policy_template)()["params"]
-    policy = Policy(params, similarity, MacroTables.of(ACTIONS))
+    policy = Policy(params, similarity, jax.tree.map(jnp.asarray, MacroTables.of(ACTIONS)))
     decide = jax.jit(lambda rollout, tick: evaluation.decide(agent, policy, rollout, tick, jax.random.PRNGKey(tick)))
     advance = jax.jit(lambda rollout, step: evaluation.advance(agent, policy, rollout, step))
     script = [  # per environment: reward, terminated, truncated, life lost

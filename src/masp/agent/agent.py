@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from masp import ops
@@ -68,8 +70,8 @@ class MacroTables(NamedTuple):
 
     @classmethod
     def of(cls, actions: ActionSet) -> MacroTables:
-        """The tables of an action set."""
-        return cls(jnp.asarray(actions.table), jnp.asarray(actions.lengths))
+        """The tables of an action set, in NumPy."""
+        return cls(np.asarray(actions.table, np.int32), np.asarray(actions.lengths, np.int32))  # type: ignore[arg-type]
 
 
 class Start(NamedTuple):
@@ -174,7 +176,8 @@ class Agent:
         memory = replay.init(*ring, self.info.observation_shape, self.info.observation_dtype, steps, masked)
         memory = replay.write_row(memory, jnp.zeros((), jnp.int32), observation, actor.age, actor.mask)
         tick, unused = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
-        return AgentState(learner, memory, actor, empty_tally(len(self.actions)), keys, tick, unused, start.macros)
+        tally, macros = jax.tree.map(jnp.asarray, (empty_tally(len(self.actions)), start.macros))
+        return AgentState(learner, memory, actor, tally, keys, tick, unused, macros)
 
     def report(self, state: AgentState) -> Report:
         """What to show of `state`."""
@@ -308,31 +311,33 @@ class Agent:
         return start + jnp.clip(state.actor.steps / total_steps, 0.0, 1.0) * (end - start)
 
 
-def seed_axes(state: AgentState) -> AgentState:
-    """Which leaves have an axis of seeds (0) and which all seeds share (None): counters and demonstrations."""
-    axes = jax.tree.map(lambda _: 0, state)
-    shared = jax.tree.map(lambda _: None, state.demonstrations)
-    return axes._replace(tick=None, learner=axes.learner._replace(updates=None), demonstrations=shared)
+def seed_axes(state: AgentState, own: Any = 0, shared: Any = None) -> AgentState:
+    """`own` for leaves with an axis of seeds, `shared` for what all seeds share: counters and demonstrations."""
+    axes = jax.tree.map(lambda _: own, state)
+    demonstrations = jax.tree.map(lambda _: shared, state.demonstrations)
+    return axes._replace(tick=shared, learner=axes.learner._replace(updates=shared), demonstrations=demonstrations)
 
 
 def empty_tally(num_actions: int) -> Tally:
-    """Nothing counted yet; every number its own buffer, because the state is donated."""
-    episodes, successes, judged, episode_steps, updates = (jnp.zeros((), jnp.int32) for _ in range(5))
-    bad_tick, bad_env, empty_mask_tick, empty_mask_env = (jnp.full((), -1, jnp.int32) for _ in range(4))
-    return Tally(
+    """Nothing counted yet, in NumPy; every number its own buffer, because the state is donated."""
+    episodes, successes, judged, episode_steps, updates = (np.zeros((), np.int32) for _ in range(5))
+    bad_tick, bad_env, empty_mask_tick, empty_mask_env = (np.full((), -1, np.int32) for _ in range(4))
+    zeros: Any = partial(np.zeros, dtype=np.float32)
+    counts: dict[str, Any] = dict(
         episodes=episodes,
-        score=jnp.zeros(()),
+        score=zeros(()),
         successes=successes,
         judged=judged,
         episode_steps=episode_steps,
         updates=updates,
-        metrics=Metrics(*[jnp.zeros(()) for _ in Metrics._fields]),
-        rewards=jnp.zeros(num_actions),
+        metrics=Metrics(*[zeros(()) for _ in Metrics._fields]),
+        rewards=zeros(num_actions),
         bad_tick=bad_tick,
         bad_env=bad_env,
         empty_mask_tick=empty_mask_tick,
         empty_mask_env=empty_mask_env,
     )
+    return Tally(**counts)
 
 
 def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:

@@ -70,10 +70,9 @@ def is_factored(similarity: Array | np.ndarray) -> bool:
     return similarity.shape[0] != similarity.shape[1]
 
 
-def as_matrix(similarity: Array | np.ndarray) -> Array:
+def as_matrix(similarity: Array | np.ndarray) -> Array | np.ndarray:
     """[A, A] the similarity, from the matrix itself or from its factors."""
-    array = jnp.asarray(similarity)
-    return factored.matrix(array) if is_factored(array) else array
+    return factored.matrix(jnp.asarray(similarity)) if is_factored(similarity) else similarity
 
 
 def project(similarity: Array) -> Array:
@@ -86,7 +85,7 @@ def project(similarity: Array) -> Array:
 
 def row_entropy(similarity: Array) -> Array:
     """[] mean entropy of the rows of P, as a fraction of log A: 0 for the identity, 1 for all ones (appendix A.3)."""
-    p = smoothing(as_matrix(similarity))
+    p = smoothing(jnp.asarray(as_matrix(similarity)))
     # x log x has an infinite slope at 0; below 1e-6 it is continued by a line.
     terms = jnp.where(p > 1e-6, -p * jnp.log(jnp.maximum(p, 1e-6)), -p * jnp.log(1e-6))
     return jnp.mean(jnp.sum(terms, axis=-1)) / jnp.log(max(p.shape[-1], 2))
@@ -107,7 +106,7 @@ def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array, rank: int
         return _factored_start(kind, sequences, mean, key, rank)
     if kind == "random":
         return project(jax.random.uniform(key, (count, count), maxval=2 * mean))
-    return project(jnp.asarray(starting_matrix(kind, sequences)))
+    return starting_matrix(kind, sequences).astype(np.float32)  # type: ignore[return-value]
 
 
 def _factored_start(kind: Start, sequences: Sequence[Sequence[int]], mean: float, key: Array, rank: int) -> Array:

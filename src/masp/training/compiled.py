@@ -1,4 +1,7 @@
-"""The loop for JAX environments: environments, acting and learning in one compiled program, many seeds at once."""
+"""The loop for JAX environments: environments, acting and learning in one compiled program, many seeds at once.
+
+Where JAX has several devices, they share the seeds (`devices.py`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from masp.environments.base import JaxEnv, JudgingJaxEnv, MaskedJaxEnv, Step
 from masp.macros.actions import ActionSet
 from masp.ops.ordering import after
 from masp.training import evaluation
+from masp.training.devices import OWN, SHARED, Devices
 from masp.training.evaluation import Played, Policy
 from masp.training.lanes import start_of
 
@@ -41,32 +45,42 @@ class CompiledLoop:
         self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet], demonstrations: Any = ()
     ) -> TrainState:
         """Before the first tick of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
+        starts = [start_of(config, self.agent, own) for config, own in zip(configs, actions, strict=True)]
+        state = self._init(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
+        return state._replace(agent=state.agent._replace(demonstrations=demonstrations))
 
+    @partial(jax.jit, static_argnums=0)
+    def _init(self, keys: Keys, starts: Start) -> TrainState:
         def one(keys: Keys, start: Start) -> TrainState:
             resets = jax.random.split(jax.random.fold_in(keys.environment, 0), self.agent.config.num_envs)
             envs, observation = jax.vmap(self.env.reset)(resets)
             return TrainState(self.agent.init(keys, observation, start, action_masks(self.env, envs)), envs)
 
-        starts = [start_of(config, self.agent, own) for config, own in zip(configs, actions, strict=True)]
-        state = jax.jit(jax.vmap(one))(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
-        shared = state.agent._replace(
-            tick=state.agent.tick[0],
-            learner=state.agent.learner._replace(updates=state.agent.learner.updates[0]),
-            demonstrations=demonstrations,
-        )
-        return state._replace(agent=shared)
+        state = Devices.of(keys.act.shape[0]).spread(jax.vmap(one), OWN, OWN)(keys, starts)
+        learner = state.agent.learner._replace(updates=state.agent.learner.updates[0])
+        return state._replace(agent=state.agent._replace(tick=state.agent.tick[0], learner=learner))
 
     def frames(self, state: TrainState) -> np.ndarray:
         """[seeds] frames played so far."""
         return np.asarray(state.agent.actor.steps).astype(np.int64) * self.agent.info.frames_per_step
 
+    def program(self, learn: bool) -> str:
+        """What the program that `run` calls does."""
+        del learn  # it is one program
+        return "plays and learns"
+
     def run(self, state: TrainState, ticks: int, learn: bool) -> TrainState:
         """Play (and learn) for so many ticks; the given state is used up."""
         return self._run(state, ticks, learn)
 
-    @partial(jax.jit, static_argnums=(0, 3), donate_argnums=1)
-    def _run(self, state: TrainState, ticks: Array, learn: bool) -> TrainState:
-        return jax.lax.fori_loop(0, ticks, lambda _, state: self._tick(state, learn), state)
+    @partial(jax.jit, static_argnums=0, donate_argnums=1)
+    def _run(self, state: TrainState, ticks: Array, learn: Array) -> TrainState:
+        devices, specs = _devices(state.agent), self._axes(state, OWN, SHARED)
+
+        def run(state: TrainState, ticks: Array, learn: Array) -> TrainState:
+            return jax.lax.fori_loop(0, ticks, lambda _, state: self._tick(state, learn, devices), state)
+
+        return devices.spread(run, (specs, SHARED, SHARED), specs)(state, ticks, learn)
 
     def pretrain(self, state: TrainState, updates: int) -> TrainState:
         """Make so many updates on demonstrations; the given state is used up."""
@@ -74,31 +88,35 @@ class CompiledLoop:
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
     def _pretrain(self, state: TrainState, updates: Array) -> TrainState:
-        axes = seed_axes(state.agent)
+        axes, specs = seed_axes(state.agent), seed_axes(state.agent, OWN, SHARED)
         draw = jax.vmap(partial(self.agent.keys_of_updates, count=1), in_axes=(axes,))
         update = jax.vmap(self.agent.pretrain, in_axes=(axes, 0), out_axes=axes)
-        agent = jax.lax.fori_loop(0, updates, lambda _, agent: update(agent, draw(agent)[:, 0]), state.agent)
+
+        def learn(agent: AgentState, updates: Array) -> AgentState:
+            return jax.lax.fori_loop(0, updates, lambda _, agent: update(agent, draw(agent)[:, 0]), agent)
+
+        agent = _devices(state.agent).spread(learn, (specs, SHARED), specs)(state.agent, updates)
         return state._replace(agent=agent)
 
-    def _tick(self, state: TrainState, learn: bool) -> TrainState:
+    def _tick(self, state: TrainState, learn: Array, devices: Devices) -> TrainState:
         """One step of every environment of every seed; the agent learns between its decision and the step."""
         axes = self._axes(state)
         decide = jax.vmap(self.agent.decide, in_axes=(axes.agent,), out_axes=(axes.agent, 0))
         agent, primitives = decide(state.agent)
         resetting = agent.actor.resetting
-        if learn:
-            agent = self._learn(agent, primitives, axes.agent)
-        else:  # steps of the warm-up make no update due, except those of its last tick
-            agent = agent._replace(unused_steps=jnp.zeros_like(agent.unused_steps))
+        # Steps of the warm-up make no update due, except those of its last tick. `learn` is data, because compiling a
+        # second program for the warm-up would take longer than the warm-up.
+        agent = agent._replace(unused_steps=jnp.where(learn, agent.unused_steps, 0))
+        agent = self._learn(agent, primitives, axes.agent, devices)
         step = jax.vmap(self._step, in_axes=(axes, 0, 0), out_axes=axes)
         return step(TrainState(agent, state.envs), primitives, resetting)
 
-    def _learn(self, agent: AgentState, primitives: Array, axes: AgentState) -> AgentState:
+    def _learn(self, agent: AgentState, primitives: Array, axes: AgentState, devices: Devices) -> AgentState:
         """The updates that are due.
 
         Seeds that train together make the same number of updates: that of the seed that has played fewest steps.
         """
-        due = jnp.min(agent.unused_steps) // self.agent.config.agent.steps_per_update
+        due = devices.least(agent.unused_steps) // self.agent.config.agent.steps_per_update
         # Learning overwrites the parameters that the decision reads: XLA must see that it comes later.
         keys = after(jnp.sum(primitives.astype(float)), jax.vmap(self.agent.update_keys, in_axes=(axes,))(agent))
         update = jax.vmap(self.agent.update, in_axes=(axes, 0), out_axes=axes)
@@ -160,31 +178,32 @@ class CompiledLoop:
         """Whether a seed has not yet seen the end of any decision, so that there is nothing to sample."""
         return bool((np.asarray(state.agent.memory.tree[-1]).sum(axis=-1) == 0).any())
 
-    def _axes(self, state: TrainState) -> TrainState:
-        return TrainState(seed_axes(state.agent), jax.tree.map(lambda _: 0, state.envs))
+    def _axes(self, state: TrainState, own: Any = 0, shared: Any = None) -> TrainState:
+        return TrainState(seed_axes(state.agent, own, shared), jax.tree.map(lambda _: own, state.envs))
 
     def reset_tally(self, state: TrainState) -> TrainState:
         """Start counting anew, after a row of the metrics was written."""
         count = state.agent.keys.act.shape[0]
-        tally = jax.tree.map(lambda leaf: jnp.asarray(np.stack([leaf] * count)), empty_tally(len(self.agent.actions)))
+        tally = jax.tree.map(lambda leaf: np.stack([leaf] * count), empty_tally(len(self.agent.actions)))
         return state._replace(agent=state.agent._replace(tally=tally))
 
     def evaluate(self, state: TrainState, episodes: int, number: int) -> Played:
         """[seeds, episodes] episodes with their own seeds, played without noise."""
         learner = state.agent.learner
-        keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(state.agent.keys.evaluation)
+        keys = _evaluation_keys(state.agent.keys.evaluation, number)
         policy = Policy(learner.params, self.agent.learner.similarity.context(learner.similarity), state.agent.macros)
         return Played(*map(np.asarray, self._evaluate(policy, keys, episodes)))
 
     def play(self, params: Any, similarity: np.ndarray, key: Array, episodes: int) -> Played:
         """[episodes] episodes of one policy."""
         policy = Policy(params, similarity, MacroTables.of(self.agent.actions))  # type: ignore[arg-type]
-        one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (policy, key))
+        one = jax.tree.map(lambda leaf: np.asarray(leaf)[None], (policy, key))
         return Played(*[np.asarray(part)[0] for part in self._evaluate(*one, episodes)])
 
     @partial(jax.jit, static_argnums=(0, 3))
     def _evaluate(self, policy: Policy, keys: Array, episodes: int) -> Played:
-        return jax.vmap(partial(self._evaluate_seed, episodes))(policy, keys)
+        evaluate = jax.vmap(partial(self._evaluate_seed, episodes))
+        return Devices.of(keys.shape[0]).spread(evaluate, (OWN, OWN), OWN)(policy, keys)
 
     def _evaluate_seed(self, episodes: int, policy: Policy, key: Array) -> Played:
         envs, observation = jax.vmap(self.env.reset)(jax.random.split(jax.random.fold_in(key, 0), episodes))
@@ -216,7 +235,18 @@ class CompiledLoop:
 
     @partial(jax.jit, static_argnums=0)
     def _sampled_values(self, agent: AgentState) -> Array:
-        return jax.vmap(self.agent.sampled_values, in_axes=(seed_axes(agent),))(agent)
+        values = jax.vmap(self.agent.sampled_values, in_axes=(seed_axes(agent),))
+        return _devices(agent).spread(values, (seed_axes(agent, OWN, SHARED),), OWN)(agent)
+
+
+def _devices(agent: AgentState) -> Devices:
+    return Devices.of(agent.keys.act.shape[0])
+
+
+@jax.jit
+def _evaluation_keys(keys: Array, number: Array) -> Array:
+    """[seeds] keys of one evaluation."""
+    return jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
 
 
 def without_observations(agent: AgentState) -> AgentState:

@@ -56,6 +56,10 @@ class HostLoop:
         """[1] frames played so far."""
         return np.asarray(state.agent.actor.steps, np.int64)[None] * self.agent.info.frames_per_step
 
+    def program(self, learn: bool) -> str:
+        """What the program that `run` calls does."""
+        return "learns" if learn else "plays"
+
     def run(self, state: HostState, ticks: int, learn: bool) -> HostState:
         """Play (and learn) for so many ticks; the given state is used up."""
         agent, steps_per_update = state.agent, self.agent.config.agent.steps_per_update
@@ -64,7 +68,7 @@ class HostLoop:
             agent, primitives = self._decide(agent)
             host_primitives = np.asarray(primitives)
             if not learn:
-                agent, unused = agent._replace(unused_steps=jnp.zeros((), jnp.int32)), 0
+                agent, unused = agent._replace(unused_steps=np.zeros((), np.int32)), 0
             elif due := unused // steps_per_update:
                 agent = self._learn(agent, due)  # returns at once: the agent learns while the environments step
                 unused -= due * steps_per_update

@@ -69,13 +69,20 @@ def lane_actions(configs: Sequence[TrainConfig], info: EnvInfo) -> list[ActionSe
 
 
 def start_of(config: TrainConfig, agent: Agent, actions: ActionSet) -> tuple[Keys, Start]:
-    """What one lane of the program of `agent` begins with."""
+    """What one lane of the program of `agent` begins with; in NumPy, where a small program would be compiled else."""
     s = config.similarity
-    keys = Keys.of(jax.random.PRNGKey(config.seed))
-    hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(s.meta_learning_rate))
-    similarity = _start_similarity(config, actions, jax.random.split(keys.start)[1])
+    keys, key_similarity = _keys_of(config.seed)
+    hyper = Hyper(*np.array([s.penalty_weight, s.meta_learning_rate], np.float32))
+    similarity = _start_similarity(config, actions, key_similarity)
     params = parameters_for(Agent(config, agent.info, actions))
     return keys, Start(similarity, hyper, MacroTables.of(actions), params)
+
+
+@jax.jit
+def _keys_of(seed: Array) -> tuple[Keys, Array]:
+    """The keys of a run, and that of a random similarity."""
+    keys = Keys.of(jax.random.PRNGKey(seed))
+    return keys, jax.random.split(keys.start)[1]
 
 
 def _start_similarity(config: TrainConfig, actions: ActionSet, key: Array) -> Array:

@@ -53,7 +53,7 @@ class RunPolicy:
                 f"it was trained in {run.config.env}"
             )
         self._agent, self._params, self._context = agent, run.params, run.context
-        self._macros = MacroTables.of(agent.actions)
+        self._macros = jax.tree.map(jnp.asarray, MacroTables.of(agent.actions))
         self._epsilon = run.config.eval_epsilon if epsilon is None else epsilon
         self._key, self._tick = jax.random.PRNGKey(seed), 0
 

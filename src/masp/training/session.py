@@ -62,7 +62,7 @@ class Session:
         self._wants_stop: set[int] = set()
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
-        self._compiled: set[bool] = set()  # whether the programs that only play (False) and that learn (True) exist
+        self._compiled: set[str] = set()  # what the programs that exist do
         self._writer = BackgroundWriter()
 
     def __enter__(self) -> Session:
@@ -229,9 +229,9 @@ class Session:
         while (missing := frames - self._frames()) > 0:
             ticks = min(-(-missing // per_tick), self._chunk_ticks)
             started = time.perf_counter()
-            if learn not in self._compiled:
-                self._report(self._frames(), f"compiling the program that {'learns' if learn else 'plays'}")
-                self._compiled.add(learn)
+            if (program := self._loop.program(learn)) not in self._compiled:
+                self._report(self._frames(), f"compiling the program that {program}")
+                self._compiled.add(program)
             self._state = self._loop.run(self._state, ticks, learn)
             self._report(self._frames(), "learning" if learn else "filling the replay")  # waits for the chunk
             seconds = max(time.perf_counter() - started, 1e-6)
