@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
+import re
 from typing import Any
 
 from mkdocs.structure.files import File, Files
@@ -22,10 +24,26 @@ SUMMARIES = {
     "demonstration": "Learning from demonstrations",
 }
 
+OPTIONS = {
+    "planted-grid": ("planted", "PlantedGrid"),
+    "planted-bandit": ("planted", "PlantedBandit"),
+    "MinAtar": ("minatar", "MinAtar"),
+    "Atari": ("atari", "AtariSettings"),
+    "street-fighter": ("street_fighter", "make_street_fighter"),
+    "Other games of stable-retro": ("retro", "make_retro"),
+}
+"""Title to the module and the object whose docstring explains them."""
+
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and the entries of the log, which the navigation does not list."""
-    pages = {"commands": commands(), "settings": settings(), "python": python_names(), "street-fighter": combos()}
+    pages = {
+        "commands": commands(),
+        "settings": settings(),
+        "options": options(),
+        "python": python_names(),
+        "street-fighter": combos(),
+    }
     for name, text in pages.items():
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
@@ -60,6 +78,33 @@ def settings() -> str:
                 parts.append(f"| `{name}` | {_value(defaults[name])} | {changed} | {meaning} |")
         parts.append("")
     return "\n".join(parts)
+
+
+def options() -> str:
+    """The options of the environments that come with the package."""
+    parts = [
+        "# Options of environments\n\nGiven as `--env-options NAME=VALUE ...` or `env_options={...}`; an empty default "
+        "is explained in the text.\n"
+    ]
+    for title, (module_name, name) in OPTIONS.items():
+        made = getattr(importlib.import_module(f"masp.environments.{module_name}"), name)
+        texts = _arguments(inspect.getdoc(made) or "") or _arguments(inspect.getdoc(made.__init__) or "")
+        texts = texts or field_docs(made)
+        defaults = {key: p.default for key, p in inspect.signature(made).parameters.items() if key in texts}
+        if list(defaults) != list(texts):
+            raise ValueError(f"{module_name}.{name} explains {list(texts)}, but takes {list(defaults)}")
+        parts.append(f"## {title}\n\n| option | default | meaning |\n|---|---|---|")
+        for key, text in texts.items():
+            default = str(defaults[key]).lower() if isinstance(defaults[key], bool) else defaults[key]
+            parts.append(f"| `{key}` | {_value(default)} | {' '.join(text.split())} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """Name to text of the `Args:` of a docstring."""
+    block = text.partition("Args:\n")[2].partition("\n\n")[0]
+    return dict(re.findall(r"^  (\w+): (.*(?:\n    .*)*)", block, re.MULTILINE))
 
 
 def python_names() -> str:

@@ -36,17 +36,18 @@ class AtariSettings:
     """The options of the environment: preprocessing and limits."""
 
     sticky: float = 0.25
-    """Probability at each frame that the previous frame's action is repeated (paper: sticky, no value)."""
+    """Probability at each frame that the previous frame's action is repeated; Machado et al. (2018) propose a quarter (paper: sticky,
+    no value)."""
     noops: int = 30
     """An episode starts with 1 to `noops` frames of NOOP; 0: with none (paper: 30)."""
     repeat: int = 4
-    """Frames per step (paper: 4)."""
+    """Frames per step; the larger value of each pixel in the last two is seen (paper: 4)."""
     full_actions: bool = True
-    """All 18 actions, or only those that the game uses (paper: all)."""
+    """All 18 actions in every game, so that macros and bundles fit all games, or only those it uses (paper: all)."""
     life_loss: bool = True
     """A lost life ends the return, but not the episode (paper: true)."""
     max_frames: int = 108_000
-    """Frames after which an episode is truncated (paper: 108,000, half an hour)."""
+    """Frames after which an episode is truncated, without the no-ops (paper: 108,000, half an hour)."""
     size: int = 84
     """Height and width of the image (paper: 84)."""
     backend: str = "ale"

@@ -49,9 +49,12 @@ class MinAtar:
     """One game. Only Freeway has a time limit of its own; in Seaquest an agent can wait at the surface for ever."""
 
     def __init__(self, game: str, sticky: float = 0.1, full_actions: bool = True, max_steps: int = 10_000):
-        """`sticky`: probability that the last action is repeated; `max_steps`: an episode is truncated after so many.
+        """The game with its options.
 
-        `full_actions`: all six actions, or only those that the game uses.
+        Args:
+          sticky: probability that the previous action is repeated, inside macros too.
+          full_actions: all six actions in all games, so that bundles transfer, or only those that the game uses.
+          max_steps: steps after which an episode is truncated; MinAtar has no such limit.
         """
         if not 0 <= sticky <= 1:
             raise UserError(f"minatar-{game}: option sticky must be at least 0 and at most 1, got {sticky}")

@@ -84,7 +84,14 @@ def _require(task: str, name: str, value: float, low: float, high: float = math.
 class PlantedBandit:
     """One decision per episode: in each context, one group of actions is rewarded more often than the others.
 
-    `pay_good` and `pay_bad` are the probabilities of the reward for that group and for the others.
+    Args:
+      contexts: number of contexts, one of which is shown per episode.
+      groups: number of groups of actions.
+      copies: actions per group.
+      pay_good: probability of the reward for the group that the context favours.
+      pay_bad: probability of the reward for the others.
+      order_seed: draws the order of the actions and the favoured groups.
+      uneven: each group has half as many actions as the one before it; the total stays the same.
     """
 
     def __init__(
@@ -141,10 +148,18 @@ class GridState(NamedTuple):
 class PlantedGrid:
     """Walk from a random cell to a random goal, with reward 1 at the goal; truncated after `max_steps`.
 
-    `cliff`: a move off the grid terminates the episode. `pay`: probability of the reward at the goal. `sequences`:
-    number of macros that are random sequences of two to four moves, instead of copies of the moves. `opaque`: each copy
-    is a primitive of its own, for `rainbow` too, so that only its effect shows which actions are similar. With both,
-    macros are sequences of such copies, as in a game in which several buttons have the same effect.
+    Args:
+      size: cells along a side.
+      copies: actions per move.
+      max_steps: steps after which an episode is truncated.
+      order_seed: draws the order of the actions.
+      uneven: each move has half as many actions as the one before it; the total stays the same.
+      cliff: a move off the grid terminates the episode.
+      pay: probability of the reward at the goal.
+      sequences: number of macros that are random sequences of two to four moves, instead of copies of the moves; those
+        with the same displacement form a group.
+      opaque: each copy is a primitive of its own, for `rainbow` too, so that only its effect shows which actions are
+        similar; with `sequences`, macros are sequences of such copies.
     """
 
     def __init__(
