@@ -31,8 +31,8 @@ ARGUMENTS = {
     "dqn_cleanrl_jax": ["--total-timesteps", "300", "--learning-starts", "100"],
 }
 """For those whose own budget is more than a few seconds."""
-TESTED_ELSEWHERE = {"dqn_cleanrl_torch"}
-"""Needs PyTorch: tests/interop/test_torch_example.py."""
+TESTED_ELSEWHERE = {"dqn_cleanrl_torch", "tutorial"}
+"""tests/interop/test_torch_example.py (needs PyTorch) and tests/docs/test_tutorial.py."""
 
 NEEDS = {"mining_from_minari": ("minari",), "tracking": ("wandb", "mlflow")}
 """Packages of examples that are not installed with masp or for its tests."""

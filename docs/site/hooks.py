@@ -16,6 +16,7 @@ from masp.cli.main import COMMANDS, Parser
 from masp.config import TrainConfig, to_flat
 from masp.environments import street_fighter_moves as street_fighter
 from masp.presets import PRESETS
+from masp.report.metric_texts import EFFECTS, LISTS, METRICS
 
 SUMMARIES = {
     "": "The run",
@@ -41,6 +42,7 @@ def on_files(files: Files, config: Any) -> Files:
         "commands": commands(),
         "settings": settings(),
         "options": options(),
+        "metrics": metrics(),
         "python": python_names(),
         "street-fighter": combos(),
     }
@@ -98,6 +100,29 @@ def options() -> str:
             default = str(defaults[key]).lower() if isinstance(defaults[key], bool) else defaults[key]
             parts.append(f"| `{key}` | {_value(default)} | {' '.join(text.split())} |")
         parts.append("")
+    return "\n".join(parts)
+
+
+def metrics() -> str:
+    """Every column of the metrics."""
+    parts = [
+        "# Metrics\n\n`metrics.csv` and `metrics.jsonl` of a run directory hold one row per `--log-every-frames`. A "
+        "blank (`null`) means: not measured in this row, or without meaning here. Sums and means are over what "
+        "happened since the row before, unless it says otherwise.\n"
+    ]
+    sections = {
+        "The run": METRICS,
+        "What the penalty does": EFFECTS,
+        "One number per action": LISTS,
+    }
+    intros = {
+        "What the penalty does": "`masp similarity show RUN_DIR --effects effects.png` draws these. Values are those "
+        "of 64 states from the replay, without noise.\n\n",
+        "One number per action": "In `metrics.jsonl` only.\n\n",
+    }
+    for title, texts in sections.items():
+        rows = "\n".join(f"| `{name}` | {text} |" for name, text in texts.items())
+        parts.append(f"## {title}\n\n{intros.get(title, '')}| column | meaning |\n|---|---|\n{rows}\n")
     return "\n".join(parts)
 
 

@@ -59,3 +59,8 @@ def test_mistakes_get_one_line(runs, arguments, says, capsys):
     assert main(["plot", str(runs), *arguments]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
+
+
+def test_help_explains_the_metrics(runs, capsys):
+    assert main(["plot", str(runs), "--metric", "help"]) == 0
+    assert capsys.readouterr().out == "eval_success  share of evaluation episodes that succeeded\n"

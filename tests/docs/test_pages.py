@@ -8,10 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from page_figures import figures_of, unmarked, value_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURE = re.compile(r"-?[\d.,]+ \[-?[\d.]+, -?[\d.]+\]")
-PAGES_OF_RESULTS = ("reproduction", "when-to-use", "minatar", "minigrid", "planted", "atari", "paper")
+FULLY_MARKED = ("when-to-use", "tutorial", "transfer", "planted", "index", "quickstart", "concepts")
+PAGES_OF_RESULTS = (*FULLY_MARKED, "reproduction", "minatar", "minigrid", "atari", "paper")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *(ROOT / "docs/log").glob("*.md")]
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def test_reproduction_report_states_intervals():
 def test_prose_fits_the_line():
     wide = [
         f"{file.relative_to(ROOT)}:{number}"
-        for file in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+        for file in PAGES
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
         if len(line) > 120 and line[0] not in "|!"
     ]
@@ -57,6 +62,8 @@ def test_readme_fits_on_150_lines():
 def test_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("mkdocs", reason="needs mkdocs: pip install 'masp-rl[docs]'")
     pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'masp-rl[docs]'")
+    for package in ("ale_py", "pgx", "stable_retro"):
+        pytest.importorskip(package, reason=f"the options of its environments are read: needs {package}, make extras")
     build = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,
@@ -70,5 +77,52 @@ def test_site_builds_without_a_warning(tmp_path):
     assert "meta_learning_rate" in settings and "paper-atari" in settings
     commands = (tmp_path / "site/reference/commands.html").read_text(encoding="utf-8")
     assert "masp similarity" in commands and "--resume" in commands
+    options = (tmp_path / "site/reference/options.html").read_text(encoding="utf-8")
+    assert "sticky" in options and "pay_good" in options and "integrations" in options
+    metrics = (tmp_path / "site/reference/metrics.html").read_text(encoding="utf-8")
+    assert "effective_neighbours" in metrics
+    tutorial = (tmp_path / "site/tutorial.html").read_text(encoding="utf-8")
+    assert "class" in tutorial and "Doors" in tutorial and "--8&lt;--" not in tutorial
     names = (tmp_path / "site/reference/python.html").read_text(encoding="utf-8")
     assert "load_agent" in names and "MacroActionEnv" in names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_marked_figures_are_what_their_markers_name(page):
+    problems = [figure.problem() for figure in figures_of(page.read_text(encoding="utf-8"))]
+    assert not [problem for problem in problems if problem]
+
+
+@pytest.mark.parametrize("page", FULLY_MARKED)
+def test_pages_of_results_mark_every_figure(page):
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    assert unmarked(text) == [], f"docs/{page}.md: give each figure a marker, see tests/docs/page_figures.py"
+
+
+def test_markers_tell_wrong_figures():
+    cell = value_of("structure:run:grid,128primitives:masp")
+    right = f"{cell:.3f}<!--structure:run:grid,128primitives:masp-->"
+    assert [figure.problem() for figure in figures_of(right)] == [""]
+    assert "should be" in figures_of(right.replace("0.", "1.", 1))[0].problem()
+    assert "names nothing" in figures_of("0.5<!--structure:run:grid:masp-->")[0].problem()
+    assert unmarked("won 0.5 of `0.7`, 0.25 [0.1, 0.3], 0.6<!--a:b-->") == ["0.5"]
+
+
+@pytest.mark.parametrize("page", sorted(set(LINKING)), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    """Files and headings; pages under reference/ are made with the site, whose test follows links to them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    broken = [
+        f"{target}#{anchor}"
+        for target, anchor in LINK.findall(text)
+        if "reference/" not in target and not leads(page.parent / target if target else page, anchor)
+    ]
+    assert not broken, f"{page.relative_to(ROOT)} links to {broken}"
+
+
+def leads(file, anchor):
+    """Whether the file exists and has the heading."""
+    if not file.exists():
+        return False
+    headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE) if anchor else []
+    return not anchor or anchor in {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}

@@ -3,7 +3,7 @@
   masp plot runs/planted-grid-masp-0 --metric eval_success --out success.png
   masp plot runs/pole-*/ --metric td_loss --metric return --out pole.png
 
-`masp plot RUN_DIR --metric help` lists the metrics that the runs have; docs/metrics.md explains them.
+`masp plot RUN_DIR --metric help` lists the metrics that the runs have and explains them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     known = list(dict.fromkeys(name for _, _, rows in runs for row in rows for name in row))
     names = [name for name in known if _is_number(runs, name) and name != "frames"]
     if args.metric == ["help"]:
-        print("\n".join(map(printable, names)))
+        print("\n".join(_explained(names)))
         return 0
     metrics = args.metric or ["eval_success" if "eval_success" in names else "eval_return"]
     for metric in metrics:
@@ -61,6 +61,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + "s" * (number != 1)
+
+
+def _explained(names: Sequence[str]) -> list[str]:
+    """A line per metric, with what it means."""
+    from masp.report.metric_texts import EFFECTS, METRICS
+
+    width, texts = max(map(len, names), default=0), METRICS | EFFECTS
+    return [printable(f"{name:{width}}  {texts.get(name, '')}".rstrip()) for name in names]
 
 
 def _run_dirs(paths: Sequence[str]) -> list[Path]:

@@ -36,8 +36,8 @@ class AtariSettings:
     """The options of the environment: preprocessing and limits."""
 
     sticky: float = 0.25
-    """Probability at each frame that the previous frame's action is repeated; Machado et al. (2018) propose a quarter (paper: sticky,
-    no value)."""
+    """Probability at each frame that the previous frame's action is repeated; a quarter as in Machado et al. (2018)
+    (paper: sticky, no value)."""
     noops: int = 30
     """An episode starts with 1 to `noops` frames of NOOP; 0: with none (paper: 30)."""
     repeat: int = 4

@@ -23,7 +23,7 @@ class Card:
     """Environment frames of the run that the similarity was learned in."""
     seed: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)
-    """Final figures of that run by the names of its metrics (docs/metrics.md)."""
+    """Final figures of that run by the names of its metrics (masp/report/metric_texts.py)."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of masp and of the libraries that made the bundle."""
     note: str = ""
