@@ -1,11 +1,12 @@
 """Figures of pages that carry a marker: an HTML comment right behind the figure that names where it comes from.
 
-    0.56<!--structure:run:grid,128primitives:masp-->           experiment, measure (last, run), row, column
-    0.56<!--structure:run:grid,128primitives:masp:auc-->       the similarity's AUC instead of the score
-    0.92<!--docs/figures/tutorial.json:six.run.masp.0-->       file and place in it
+    0.56<!--structure:run:grid,128primitives:masp-->                experiment, measure (last, run), row, column
+    0.56 [0.55, 0.58]<!--structure:run:grid,128primitives:masp-->   the same with its interval
+    0.56<!--structure:run:grid,128primitives:masp:auc-->            the similarity's AUC instead of the score
+    0.84 [0.76, 0.90]<!--docs/figures/tutorial.json:six.run.masp-->   file and place of a number, or of three in it
 
-Rows and columns are written without spaces, the parts of a row with a slash between them. The figure must be the value
-rounded to the figure's own digits.
+Rows and columns are written without spaces, the parts of a row with a slash between them. Figures must be the values
+rounded to their own digits; behind a percent sign they are hundredths.
 """
 
 from __future__ import annotations
@@ -24,31 +25,38 @@ from masp.report.tables import Table, build
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = "laptop"
-MARKED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)( %)?<!--([^<>]*:[^<>]*)-->")
+NUMBER = r"-?\d[\d,]*(?:\.\d+)?"
+MARKED = re.compile(rf"({NUMBER})(?: \[({NUMBER}), ({NUMBER})\])?( %)?<!--([^<>]*:[^<>]*)-->")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a page and the marker behind it."""
+    """A figure of a page, or a figure with its interval, and the marker behind it."""
 
-    text: str
+    texts: tuple[str, ...]
     percent: bool
     marker: str
 
     def problem(self) -> str:
         """Why the figure is not what its marker says; empty: it is."""
         try:
-            value = value_of(self.marker) * (100 if self.percent else 1)
+            values = values_of(self.marker)[: len(self.texts)]
         except (KeyError, IndexError, ValueError, FileNotFoundError) as error:
-            return f"{self.text}: the marker {self.marker} names nothing ({error})"
-        plain = self.text.replace(",", "")
-        digits = len(plain.partition(".")[2])
-        return "" if f"{value:.{digits}f}" == plain else f"{self.text} should be {value:.{digits}f} ({self.marker})"
+            return f"{self.texts}: the marker {self.marker} names nothing ({error})"
+        if len(values) < len(self.texts):
+            return f"{self.texts}: the marker {self.marker} names {len(values)} numbers"
+        plain = [text.replace(",", "") for text in self.texts]
+        scaled = [value * (100 if self.percent else 1) for value in values]
+        right = [f"{value:.{len(text.partition('.')[2])}f}" for value, text in zip(scaled, plain, strict=True)]
+        return "" if right == plain else f"{self.texts} should be {right} ({self.marker})"
 
 
 def figures_of(text: str) -> list[Figure]:
     """The marked figures of a page."""
-    return [Figure(number, bool(percent), marker) for number, percent, marker in MARKED.findall(text)]
+    return [
+        Figure(tuple(number for number in numbers if number), bool(percent), marker)
+        for *numbers, percent, marker in MARKED.findall(text)
+    ]
 
 
 def unmarked(text: str) -> list[str]:
@@ -58,22 +66,22 @@ def unmarked(text: str) -> list[str]:
     return re.findall(r"(?<![\w.])\d+\.\d+(?![\w.])", prose)
 
 
-def value_of(marker: str) -> float:
-    """The number that a marker names."""
+def values_of(marker: str) -> tuple[float, ...]:
+    """The numbers that a marker names: a figure, and its interval where there is one."""
     where, _, place = marker.partition(":")
     if where.endswith(".json"):
         found: Any = json.loads((ROOT / where).read_text(encoding="utf-8"))
         for key in place.split("."):
             found = found[int(key)] if isinstance(found, list) else found[key]
-        return float(found)
+        return tuple(map(float, found if isinstance(found, list) else [found]))
     judged, row, column, *measure = place.split(":")
-    cell = {tight(row): cells for row, cells in table(where, judged).rows}[row]
-    cell = {tight((name,)): entry for name, entry in cell.items()}[column]
+    cells = {tight(row): cells for row, cells in table(where, judged).rows}[row]
+    cell = {tight((name,)): cell for name, cell in cells.items()}[column]
     if measure == ["auc"]:
-        return float(np.mean([records()[cell.trial, seed]["similarity_auc"] for seed in cell.seeds]))
+        return (float(np.mean([records()[cell.trial, seed]["similarity_auc"] for seed in cell.seeds])),)
     if cell.mean is None:
         raise ValueError("nothing was run")
-    return cell.mean
+    return (cell.mean, *(cell.interval or ()))
 
 
 def tight(row: tuple[str, ...]) -> str:
