@@ -69,6 +69,17 @@ def test_finding_orders_groups_and_table_has_intervals(runs, tmp_path):
     assert page["title"] == "A title" and page["story"] == [["", "A story."], ["A lead", "A text."]]
 
 
+def test_finding_says_how_long_each_group_has_trained(tmp_path):
+    make_run(tmp_path / "a", "macros", rows=20, level=0.3)
+    other = make_run(tmp_path / "b", "masp", rows=10)
+    page = run_page([ReportRun.open(path) for path in find_runs([tmp_path])])
+    finding = block_of(page, "summary", "text")["text"]
+    assert re.fullmatch(r"Evaluation success: masp \S+ after 10,000 frames; macros \S+ after 20,000 frames\.", finding)
+    (other / "summary.json").unlink()
+    page = run_page([ReportRun.open(path) for path in find_runs([tmp_path])], captions={"planted-grid": "grid"})
+    assert block_of(page, "summary", "text")["text"].startswith("So far, evaluation success: masp")
+
+
 def test_captions_name_groups_and_tasks(tmp_path):
     options = ("copies=2", "size=5")
     runs = [ReportRun.open(make_run(tmp_path / "a", rows=4)), ReportRun.open(make_run(tmp_path / "b", rows=4))]

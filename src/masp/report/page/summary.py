@@ -14,6 +14,8 @@ from masp.report.render import FEW, number
 from masp.report.statistics import bootstrap_interval
 
 MEASURES = {"eval_success": "evaluation success", "eval_return": "evaluation return"}
+SAME_FRAMES = 0.95
+"""Groups whose frames differ by less are said to have the same number of frames; runs end with their tick."""
 
 
 def measure_of(groups: Sequence[Group]) -> str | None:
@@ -62,11 +64,15 @@ def _finding(start: str, groups: Sequence[Group], measure: str) -> str:
     results = [(group, values) for group in groups if (values := final_values(group, measure))]
     results.sort(key=lambda result: -float(np.mean(result[1])))
     parts = [f"{group.label} {with_interval(values, measure)}" for group, values in results]
-    frames = max(run.frames for group in groups for run in group.runs)
+    frames = [max(run.frames for run in group.runs) for group, _ in results]
+    if min(frames) < SAME_FRAMES * max(frames):
+        parts = [f"{part} after {count:,} frames" for part, count in zip(parts, frames, strict=True)]
+        when = ""
+    else:
+        when = f"after {max(frames):,} frames, "
     unfinished = [run for group in groups for run in group.runs if run.state != "finished"]
-    when = "So far, after" if unfinished else "After"
-    when = when.lower() if start else when
-    return f"{start} {when} {frames:,} frames, {MEASURES[measure]}: {'; '.join(parts)}."
+    text = f"{'so far, ' if unfinished else ''}{when}{MEASURES[measure]}: {'; '.join(parts)}."
+    return f"{start} {text}" if start else text[0].upper() + text[1:]
 
 
 def _dots(task: str, groups: Sequence[Group], measure: str) -> dict[str, Any]:
