@@ -12,11 +12,11 @@ from pathlib import Path
 
 from PIL import Image
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "report"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "report"))
 
 from browser import Browser
 
+HERE = Path(__file__).parent
 WIDTH = 1180
 MOMENT = 0.75
 """Share of training at which the map is shown."""
