@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from masp.training.trained import TrainedAgent as TrainedAgent
     from masp.training.trained import load_agent as load_agent
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "ActionSet": "masp.macros.actions",

@@ -12,7 +12,7 @@ from masp.cli.main import main
 from masp.similarity.card import Card
 
 ACTIONS = masp.ActionSet(2, [(0, 1), (1, 1, 1)], ["left", "right"], "Corridor-v0")
-CARD = Card("Corridor-v0", "masp", 6000, 0, {"return": 0.5}, {"masp": "0.1.0"}, "a note")
+CARD = Card("Corridor-v0", "masp", 6000, 0, {"return": 0.5}, {"masp": "0.2.0"}, "a note")
 
 
 def make_bundle(card=CARD):

@@ -187,7 +187,7 @@ def test_running_runs_are_read_as_far_as_they_are(tmp_path):
 
 def test_page_says_who_wrote_a_run_and_not_where(tmp_path):
     path = make_run(tmp_path / "one", rows=2)
-    versions = {"python": "3.11.7", "masp": "0.1.0", "jax": "0.10.2"}
+    versions = {"python": "3.11.7", "masp": "0.2.0", "jax": "0.10.2"}
     starts = [{"host": "secret-host", "commit": commit, "versions": versions} for commit in ("aaa1", "bbb2", "bbb2")]
     (path / "starts.jsonl").write_text("".join(json.dumps(start) + "\n" for start in starts) + "torn")
     page = run_page([ReportRun.open(path)])
