@@ -95,8 +95,10 @@ def train(args, seed):
     q_network, target_network = QNetwork(envs), QNetwork(envs)
     target_network.load_state_dict(q_network.state_dict())
     optimizer = optim.Adam(q_network.parameters(), lr=args.learning_rate)
+    count = int(envs.single_action_space.n)
+    start = "constant" if args.start is None else np.where(np.eye(count), 1.0, args.start)
     meta = masp.torch.MetaSimilarity(  # masp
-        q_network, optimizer, int(envs.single_action_space.n), args.penalty_weight, args.meta_learning_rate
+        q_network, optimizer, count, args.penalty_weight, args.meta_learning_rate, start=start
     )
     buffer = ReplayBuffer(args.buffer_size, envs.single_observation_space.shape)
     windows = np.zeros((30, 2))
@@ -147,6 +149,7 @@ def main():
     parser.add_argument("--no-penalty", action="store_true", help="the same agent without masp")
     parser.add_argument("--penalty-weight", type=float, default=1.0)
     parser.add_argument("--meta-learning-rate", type=float, default=0.001, help="0: the similarity stays constant")
+    parser.add_argument("--start", type=float, help="similarity of all pairs at the start (default: 1 / actions)")
     parser.add_argument("--copies", type=int, default=32, help="actions per move")
     parser.add_argument("--seeds", type=int, default=1, help="seeds, one after the other")
     parser.add_argument("--total-timesteps", type=int, default=60_000)

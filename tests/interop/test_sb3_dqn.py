@@ -136,7 +136,9 @@ def test_mistakes_are_named():
 
     with pytest.raises(UserError, match=r"ReplayBuffer keeps no discounts of macros; use masp\.sb3\.MacroReplayBuffer"):
         MaspDQN("MlpPolicy", pole(), replay_buffer_class=ReplayBuffer, **QUICK)
-    with pytest.raises(UserError, match="3"):
+    with pytest.raises(UserError, match="replay_buffer_class must be a class, not a str; use masp"):
+        MaspDQN("MlpPolicy", pole(), replay_buffer_class="MacroReplayBuffer", **QUICK)
+    with pytest.raises(UserError, match=r"shape \[1, 3\], expected"):
         MaspDQN(ShortPolicy, pole(), **QUICK)
     with pytest.raises(UserError, match="Adagrad"):
         MaspDQN("MlpPolicy", pole(), policy_kwargs={"optimizer_class": torch.optim.Adagrad}, **QUICK)

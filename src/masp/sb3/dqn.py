@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from stable_baselines3 import DQN
-from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
@@ -174,7 +173,10 @@ class MaspDQN(DQN):
     def _choose_buffer(self) -> None:
         """The replay buffer keeps discounts, also over `n_steps` decisions."""
         needed = MacroDictReplayBuffer if isinstance(self.observation_space, spaces.Dict) else MacroReplayBuffer
-        given: type[ReplayBuffer] = self.replay_buffer_class or needed
+        given: Any = self.replay_buffer_class or needed
+        if not isinstance(given, type):
+            kind, use = type(given).__name__, f"masp.sb3.{needed.__name__}"
+            raise UserError(f"MaspDQN: replay_buffer_class must be a class, not a {kind}; use {use}")
         if not issubclass(given, needed):
             raise UserError(
                 f"MaspDQN: {given.__name__} keeps no discounts of macros; use masp.sb3.{needed.__name__} or a class "
