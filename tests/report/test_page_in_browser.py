@@ -12,7 +12,9 @@ from made_runs import FOUR, action_set, make_run
 from masp.macros.actions import ActionSet, Macro
 from masp.printable import printable
 from masp.report.page import write_report
+from masp.report.page.document import html, page_json, run_page
 from masp.report.page.live import LiveContent, LiveServer
+from masp.report.page.runs import ReportRun
 
 pytest.importorskip("websocket", reason="needs websocket-client, to talk to the browser")
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here (Debian: apt-get install chromium)")
@@ -208,3 +210,21 @@ def test_live_page_follows_its_runs_and_stays_when_its_server_ends(browser, tmp_
         thread.join()
     browser.wait("document.getElementById('state').textContent.includes('has ended')")
     assert browser.run("document.querySelectorAll('#learning .plot .trace path').length") > 0
+
+
+def test_updates_leave_nothing_behind(browser, tmp_path):
+    content = run_page([ReportRun.open(make_run(tmp_path / "one", rows=12))])
+    (tmp_path / "page.html").write_text(html(content))
+    browser.open((tmp_path / "page.html").as_uri())
+    browser.run(f"window.content = {page_json(content)}; true")
+
+    def counted_after_updates(number):
+        shown = "show(structuredClone(content)); await new Promise(requestAnimationFrame);"
+        browser.run(f"(async () => {{ for (let i = 0; i < {number}; i += 1) {{ {shown} }} }})()")
+        browser.call("HeapProfiler.collectGarbage")
+        counters = browser.call("Memory.getDOMCounters")
+        return counters["nodes"], counters["jsEventListeners"]
+
+    handlers = "document.getElementById('similarity-map')._ev.listenerCount('plotly_hover')"
+    before, heard = counted_after_updates(5), browser.run(handlers)
+    assert counted_after_updates(15) == before and browser.run(handlers) == heard == 1

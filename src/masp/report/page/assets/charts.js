@@ -55,7 +55,7 @@ function lineLayout(chart) {
 /** Charts of one task, with one legend that switches groups on and off in all of them. */
 function chartsBlock(block) {
   const hidden = new Set();
-  const parts = block.charts.map((chart) => lineChart(chart, hidden));
+  const parts = block.charts.map((chart) => lineChart(chart, hidden, block.title ? "h4" : "h3"));
   const drawn = new Set(block.charts.flatMap((chart) => chart.lines.map((line) => line.group)));
   const buttons = block.legend.filter(([name]) => drawn.has(name)).map(([name, colour]) => {
     const button = el("button", { type: "button", "aria-pressed": "true", title: "Show or hide in the charts below" }, swatch(colour), name);
@@ -75,12 +75,12 @@ function chartsBlock(block) {
   };
 }
 
-function lineChart(chart, hidden) {
+function lineChart(chart, hidden, heading) {
   const plot = el("div", { class: "plot", id: chart.id, role: "img", tabindex: "0" });
   const note = el("p", {});
   const numbers = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Numbers: ${chart.title}` });
   const dashes = chart.dashes.length ? el("p", { class: "dashes" }, el("span", {}, el("i", { "aria-hidden": "true" }), chart.dashes[0]), el("span", {}, el("i", { class: "dashed", "aria-hidden": "true" }), chart.dashes[1])) : null;
-  const element = el("figure", {}, el("figcaption", {}, el("h4", {}, chart.title), el("p", {}, chart.read), note, dashes), plot,
+  const element = el("figure", {}, el("figcaption", {}, el(heading, {}, chart.title), el("p", {}, chart.read), note, dashes), plot,
     el("details", {}, el("summary", {}, "Numbers"), numbers));
   const draw = () => Plotly.react(plot, lineTraces(chart, hidden), lineLayout(chart), settings);
   const update = (newer) => {
@@ -132,7 +132,7 @@ function dotsBlock(block) {
 /** One row per group: seeds, their mean and its interval; the paper's figure beside it where there is one. */
 function dotsChart(block) {
   const plot = el("div", { class: "plot", id: block.id, role: "img" });
-  const element = el("figure", {}, el("figcaption", {}, el("h4", {}, block.title), el("p", {}, block.read)), plot);
+  const element = el("figure", {}, el("figcaption", {}, el("h3", {}, block.title), el("p", {}, block.read)), plot);
   const draw = () => {
     plot.style.height = `${70 + 40 * block.rows.length}px`;
     const label = (text) => escaped(narrow() && text.length > 22 ? `${text.slice(0, 21)}…` : text);

@@ -91,7 +91,7 @@ function mapsBlock(block) {
   const choose = chooser(block.maps.map((one) => one.label), "Run", (i) => { chosen = i; moment = null; draw(); });
   slider.addEventListener("input", () => { moment = Number(slider.value) === map().frames.length - 1 ? null : Number(slider.value); draw(); });
   const time = el("label", { class: "time" }, "After", slider, when);
-  const element = el("figure", {}, el("figcaption", {}, el("h4", {}, "Learned similarity of pairs of actions"),
+  const element = el("figure", {}, el("figcaption", {}, el("h3", {}, "Learned similarity of pairs of actions"),
     el("p", {}, "Each row and column is an action; dark (in the dark, bright) squares are actions that the agent treats alike. "
       + "They are ordered so that alike actions are neighbours at the end of training; the tree joins actions the sooner the more alike they are. "
       + "Move the slider to see when the pattern appeared. The diagonal, always 1, is left out.")),
@@ -192,7 +192,7 @@ function usagesBlock(block) {
   const strip = scaleStrip("usage");
   const numbers = el("div", {});
   const choose = chooser(block.usages.map((one) => one.label), "Run", (i) => { chosen = i; draw(); });
-  const element = el("figure", {}, el("figcaption", {}, el("h4", {}, "What was decided on over training time"),
+  const element = el("figure", {}, el("figcaption", {}, el("h3", {}, "What was decided on over training time"),
     el("p", {}, "One row per action, the most used at the top; darker (in the dark, brighter) means a larger share of the decisions since the column before.")),
     el("div", { class: "controls" }, choose), finding, plot, readout, strip.element, numbers);
   const shown = () => block.usages[chosen];
