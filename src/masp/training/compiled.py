@@ -170,9 +170,9 @@ class CompiledLoop:
 
     def replay_rows(self, state: TrainState, first: int, last: int) -> list[tuple[int, np.ndarray]]:
         """Copies of the replay's rows from tick `first` to `last`, as far as the ring has them, one per seed."""
-        observations = np.asarray(state.agent.memory.observations)
+        observations = state.agent.memory.observations
         first, ticks = ring_ticks(first, last, observations.shape[1])
-        return [(first, ring[ticks]) for ring in observations]
+        return [(first, rows) for rows in rows_on_host(observations, ticks, axis=1)]
 
     def replay_is_empty(self, state: TrainState) -> bool:
         """Whether a seed has not yet seen the end of any decision, so that there is nothing to sample."""
@@ -259,6 +259,19 @@ def ring_ticks(first: int, last: int, capacity: int) -> tuple[int, np.ndarray]:
     """The first of the ticks from `first` to `last` that a ring of `capacity` rows still has, and all their slots."""
     first = max(first, last - capacity + 1)
     return first, np.arange(first, last + 1) % capacity
+
+
+def rows_on_host(ring: Array, ticks: np.ndarray, axis: int) -> np.ndarray:
+    """Copies of some rows of a ring; of one that is not in the memory of the host, nothing else is moved."""
+    if {device.platform for device in ring.devices()} == {"cpu"} and len(ring.devices()) == 1:
+        return np.asarray(ring).take(ticks, axis)
+    padded = np.pad(ticks, (0, (1 << int(len(ticks) - 1).bit_length()) - len(ticks)), mode="edge")  # few programs
+    return np.asarray(_take(ring, padded, axis)).take(np.arange(len(ticks)), axis)
+
+
+@partial(jax.jit, static_argnums=2)
+def _take(ring: Array, ticks: Array, axis: int) -> Array:
+    return jnp.take(ring, ticks, axis)
 
 
 def _none(leaf: Any) -> bool:

@@ -18,7 +18,7 @@ from masp.environments.base import HostEnv, Step, derived_seed
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
 from masp.training.checked_env import CheckedEnv
-from masp.training.compiled import ring_ticks, without_observations
+from masp.training.compiled import ring_ticks, rows_on_host, without_observations
 from masp.training.evaluation import Played, Policy, Rollout
 from masp.training.lanes import start_of
 
@@ -132,9 +132,9 @@ class HostLoop:
 
     def replay_rows(self, state: HostState, first: int, last: int) -> list[tuple[int, np.ndarray]]:
         """Copies of the replay's rows from tick `first` to `last`, as far as the ring has them."""
-        observations = np.asarray(state.agent.memory.observations)
+        observations = state.agent.memory.observations
         first, ticks = ring_ticks(first, last, observations.shape[0])
-        return [(first, observations[ticks])]
+        return [(first, rows_on_host(observations, ticks, axis=0))]
 
     def replay_is_empty(self, state: HostState) -> bool:
         """Whether no decision has ended yet, so that there is nothing to sample."""
