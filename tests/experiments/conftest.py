@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tiny_runs import finish, lines, results
+from tiny_runs import RUN_ENVIRONMENT, finish, lines, results
 
 PROGRAM = Path(__file__).with_name("tiny_experiment.py")
-QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 
 Start = Callable[..., subprocess.Popen]
 
@@ -41,7 +40,7 @@ def start() -> Iterator[Start]:
     running: list[subprocess.Popen] = []
 
     def begin(store: Path, *flags: str) -> subprocess.Popen:
-        environment = {**os.environ, "XLA_FLAGS": QUICK_TO_COMPILE, "MASP_CHECKPOINT_SECONDS": "0"}
+        environment = {**os.environ, **RUN_ENVIRONMENT}
         command = [sys.executable, str(PROGRAM), str(store), *flags]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         running.append(process)

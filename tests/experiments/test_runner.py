@@ -181,11 +181,13 @@ def test_the_summary_of_a_plan_counts_what_is_left(new_store):
     store = Store(new_store())
     before = summary(plan(TINY, "smoke"), store, 1)
     assert (before["trials"], before["runs"], before["runs_left"], before["frames"]) == (1, 2, 2, 4_000)
+    assert before["core_seconds_assumed"] == before["core_seconds_left"]
     store.append([full_record(trial_id(PLAIN), 1)])
     after = summary(plan(TINY, "smoke"), store, 2)
     assert (after["runs_left"], after["frames_left"]) == (1, 2_000)
     assert after["core_seconds_left"] == pytest.approx(START_SECONDS + 20)  # at the speed of the finished one
     assert after["seconds_left"] == pytest.approx(START_SECONDS + 20)
+    assert after["core_seconds_assumed"] == 0
 
 
 def test_noise_draws_other_macros_of_the_same_lengths_for_every_seed(tmp_path):

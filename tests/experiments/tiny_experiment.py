@@ -1,6 +1,6 @@
 """An experiment of a few seconds with all kinds of trials; also a program that runs it.
 
-python tiny_experiment.py STORE [--rich] [--jobs N] [--ray]
+python tiny_experiment.py STORE [--rich] [--jobs N] [--ray ADDRESS]
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ RICH = dataclasses.replace(TINY, cells=rich_cells)
 
 if __name__ == "__main__":
     jobs = int(sys.argv[sys.argv.index("--jobs") + 1]) if "--jobs" in sys.argv else 1
-    where = Where(jobs=jobs, ray="auto" if "--ray" in sys.argv else "")
+    where = Where(jobs=jobs, ray=sys.argv[sys.argv.index("--ray") + 1] if "--ray" in sys.argv else "")
     planned = plan(RICH if "--rich" in sys.argv else TINY, "smoke")
     failed = reproduce(planned, Store(sys.argv[1]), where, "tiny")
     print(json.dumps(failed))

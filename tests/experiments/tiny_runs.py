@@ -8,6 +8,11 @@ from masp.similarity.bundle import load_bundle
 
 PATIENCE = 1500
 """Seconds until a waiting test gives up."""
+RUN_ENVIRONMENT = {
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true",  # quick to compile
+    "MASP_CHECKPOINT_SECONDS": "0",
+}
+"""Of processes that train: a checkpoint after every chunk."""
 
 
 def full_record(trial="a", seed=0, **values):

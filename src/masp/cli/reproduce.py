@@ -103,9 +103,11 @@ def describe(figures: dict[str, Any]) -> str:
         text += f"\nestimate: {duration(figures['seconds_left'])} with {figures['jobs']} process(es) of this machine"
     if figures["scale"] == "paper":
         hours, cores = figures["core_seconds_left"] / 3600, figures["cluster_cores"]
+        assumed = figures["core_seconds_assumed"] / 3600
         text += (
-            f"\n{hours:,.0f} core hours; {duration(figures['cluster_seconds_left'])} on a "
-            f"cluster of {cores:,} such cores ({cores / 32:,.0f} machines with 32 cores), one core per trial, no GPU"
+            f"\n{hours:,.0f} core hours, {assumed:,.0f} of them at speeds no record shows; no GPU hours are assumed"
+            f"\n{duration(figures['cluster_seconds_left'])} on a cluster of {cores:,} such cores "
+            f"({cores / 32:,.0f} machines with 32 cores), one core per trial"
         )
     return text
 

@@ -18,17 +18,18 @@ from masp.experiments.plan import Plan, Unit
 from masp.experiments.store import Record, Store
 
 FRAMES_PER_SECOND: dict[str, float] = {
-    # environment family: frames per second and core of `macros` with the environment's own macros
-    "planted": 8_000.0,
-    "MiniGrid": 2_500.0,
-    "MinAtar": 2_000.0,
+    # environment family: frames per second and core of `macros` with the environment's own macros; planted, MiniGrid
+    # and MinAtar are medians of the records in `results/`, the others are assumed
+    "planted": 17_000.0,
+    "MiniGrid": 3_500.0,
+    "MinAtar": 3_200.0,
     "Atari": 120.0,
     "retro games": 60.0,
     "Street Fighter II": 60.0,
     "Gymnasium": 1_500.0,
 }
-MASP_COST = 1.5
-"""Time of `masp` over that of `macros`."""
+MASP_COST = 1.15
+"""Time of `masp` over that of `macros`, as measured on Atari; 1.1 on MiniGrid (docs/performance.md)."""
 OPTION_SPEEDS = {"size=42": 4.0}
 """Speed-up by an option of the environment: images of 42 x 42 instead of 84 x 84."""
 START_SECONDS = 20.0
@@ -49,10 +50,15 @@ def speeds_of(records: Iterable[Record]) -> Speeds:
 def seconds_of(unit: Unit, speeds: Speeds) -> float:
     """Time of a unit on one core."""
     trial = unit.trial
-    k = None if trial.macros is None or trial.macros.play is None else trial.macros.k
-    measured = speeds.get((trial.env, trial.variant, k))
     factor = prod(OPTION_SPEEDS.get(option, 1.0) for option in trial.env_options)
-    return START_SECONDS + unit.frames / (measured or factor * _guess(trial.env, trial.variant, k))
+    speed = speeds.get(_kind(unit)) or factor * _guess(*_kind(unit))
+    return START_SECONDS + unit.frames / speed
+
+
+def _kind(unit: Unit) -> tuple[str, str, int | None]:
+    """Environment, variant and number of mined macros: units of the same kind are equally fast."""
+    trial = unit.trial
+    return trial.env, trial.variant, None if trial.macros is None or trial.macros.play is None else trial.macros.k
 
 
 def run_seconds(config: TrainConfig, macros: int) -> float:
@@ -98,6 +104,7 @@ def summary(plan: Plan, store: Store, jobs: int, cluster_cores: int = 1024) -> d
         "frames": sum(unit.frames for unit in plan.units),
         "frames_left": sum(unit.frames for unit in left),
         "core_seconds_left": sum(seconds_of(unit, speeds) for unit in left),
+        "core_seconds_assumed": sum(seconds_of(unit, speeds) for unit in left if _kind(unit) not in speeds),
         "seconds_left": total_seconds(left, speeds, jobs),
         "jobs": jobs,
         "cluster_cores": cluster_cores,
