@@ -29,9 +29,9 @@ CODE = (KEY, LEFT, LEFT, FORWARD)
 
 
 class Doors(gymnasium.Env):
-    """A corridor of locked doors. Each opens by key, left, left, forward; a wrong action takes the key out again.
+    """A corridor of locked doors, of which only the last one pays.
 
-    Only the last door pays, so random play rarely sees a reward.
+    Each opens by key, left, left, forward; a wrong action takes the key out again.
     """
 
     def __init__(self, doors: int = 6, limit: int = 100):
@@ -47,14 +47,15 @@ class Doors(gymnasium.Env):
 
     def step(self, action):
         self.time += 1
-        self.turned = self.turned + 1 if action == CODE[self.turned] else int(action == KEY)
+        right = action == CODE[self.turned]
+        self.turned = self.turned + 1 if right else int(action == KEY)
         if self.turned == len(CODE):
             self.opened, self.turned = self.opened + 1, 0
-        out = self.opened == self.doors
-        return self.observation(), float(out), out, self.time == self.limit, {"success": out}
+        out, late = self.opened == self.doors, self.time == self.limit
+        return self.observation(), float(out), out, late, {"success": out}
 
     def observation(self):
-        """[12]: which door this is (of at most 8), and how far its lock has turned (0 to 3)."""
+        """[12]: which door this is (of at most 8), how far its lock has turned."""
         seen = np.zeros(12, np.float32)
         seen[min(self.opened, 7)] = seen[8 + self.turned] = 1
         return seen
@@ -63,9 +64,10 @@ class Doors(gymnasium.Env):
 # --8<-- [end:environment]
 # --8<-- [start:mine]
 def mine(out: Path, episodes: int) -> Path:
-    """Random play in front of a single door, and the sequences that its successful episodes have in common."""
+    """Random play with one door, and what its successful episodes have in common."""
     play, macros = out / "play.jsonl", out / "macros.json"
-    command("record tutorial:Doors --env-options doors=1 --policy random --episodes", episodes, "--out", play)
+    easy = "tutorial:Doors --env-options doors=1"
+    command("record", easy, "--policy random --episodes", episodes, "--out", play)
     command("mine", play, "--only-successful --k 8 --min-length 4 --out", macros)
     return macros
 
@@ -73,26 +75,31 @@ def mine(out: Path, episodes: int) -> Path:
 # --8<-- [end:mine]
 # --8<-- [start:train]
 def train(out: Path, macros: Path, seeds: range, frames: int) -> None:
-    """Six doors: the primitives alone, the macros as actions like all others, and the macros with MASP."""
+    """Six doors: primitives alone, macros as actions like all others, MASP."""
     for seed in seeds:
         for variant in ("rainbow", "macros", "masp"):
             own = {} if variant == "rainbow" else {"macros": macros}
-            run(out / f"{variant}-{seed}", frames, seed, variant=variant, env_options={"doors": 6}, **own)
+            task = {"variant": variant, "env_options": {"doors": 6}}
+            run(out / f"{variant}-{seed}", frames, seed, **task, **own)
 
 
 # --8<-- [end:train]
 # --8<-- [start:transfer]
+FROZEN = {"meta_learning_rate": 0.0}
+
+
 def transfer(out: Path, source: Path, macros: Path, seeds: range, frames: int) -> None:
-    """Eight doors: begin anew, with the similarity of a run of six doors, or with its whole agent."""
+    """Eight doors: begin anew, with the similarity of six doors, or with the agent."""
     for seed in seeds:
         bundle = source / f"masp-{seed}/similarity.safetensors"
         starts = {
             "anew": {"macros": macros},
-            "similarity": {"macros": bundle, "similarity_start": bundle, "meta_learning_rate": 0.0},
+            "similarity": {"macros": bundle, "similarity_start": bundle, **FROZEN},
             "agent": {"init_from": source / f"masp-{seed}"},
         }
         for name, start in starts.items():
-            run(out / f"{name}-{seed}", frames, seed, variant="masp", env_options={"doors": 8}, **start)
+            task = {"variant": "masp", "env_options": {"doors": 8}}
+            run(out / f"{name}-{seed}", frames, seed, **task, **start)
 
 
 # --8<-- [end:transfer]
