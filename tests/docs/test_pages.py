@@ -1,10 +1,7 @@
-"""The pages: the site builds without a warning, and figures are those of the results store."""
+"""The pages: figures are those of the results store, links lead somewhere, lines and the README are short."""
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,34 +54,6 @@ def test_prose_fits_the_line():
 
 def test_readme_fits_on_150_lines():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
-
-
-def test_site_builds_without_a_warning(tmp_path):
-    pytest.importorskip("mkdocs", reason="needs mkdocs: pip install 'masp-rl[docs]'")
-    pytest.importorskip("mkdocstrings", reason="needs mkdocstrings: pip install 'masp-rl[docs]'")
-    for package in ("ale_py", "pgx", "stable_retro"):
-        pytest.importorskip(package, reason=f"the options of its environments are read: needs {package}, make extras")
-    build = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
-        cwd=ROOT,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert build.returncode == 0, build.stderr
-    settings = (tmp_path / "site/reference/settings.html").read_text(encoding="utf-8")
-    assert "meta_learning_rate" in settings and "paper-atari" in settings
-    commands = (tmp_path / "site/reference/commands.html").read_text(encoding="utf-8")
-    assert "masp similarity" in commands and "--resume" in commands
-    options = (tmp_path / "site/reference/options.html").read_text(encoding="utf-8")
-    assert "sticky" in options and "pay_good" in options and "integrations" in options
-    metrics = (tmp_path / "site/reference/metrics.html").read_text(encoding="utf-8")
-    assert "effective_neighbours" in metrics
-    tutorial = (tmp_path / "site/tutorial.html").read_text(encoding="utf-8")
-    assert "class" in tutorial and "Doors" in tutorial and "--8&lt;--" not in tutorial
-    names = (tmp_path / "site/reference/python.html").read_text(encoding="utf-8")
-    assert "load_agent" in names and "MacroActionEnv" in names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
