@@ -17,6 +17,7 @@ OF_SCRIPTS = {
     *("--total-timesteps", "--exploration-steps", "--no-penalty", "--copies"),
     *("--minutes", "--damages", "--kills", "--every"),
     *("--tasks", "--arms"),
+    "--signal",  # sbatch
 }
 """Flags of other programs than masp that pages name."""
 
