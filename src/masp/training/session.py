@@ -19,9 +19,6 @@ import numpy as np
 from masp.agent.agent import Agent, Report
 from masp.config import TrainConfig
 from masp.errors import UserCodeError, UserError
-from masp.similarity.bundle import Bundle, save_bundle
-from masp.similarity.matrix import as_matrix
-from masp.training import array_file
 from masp.training.background import BackgroundWriter, cannot_write
 from masp.training.callbacks import Callback, RunView
 from masp.training.demonstrations import load_demonstrations
@@ -29,11 +26,8 @@ from masp.training.finite import require_finite, require_finite_evaluation
 from masp.training.initial import messages_for
 from masp.training.lanes import lane_actions, shared_config
 from masp.training.loop import Loop, make_loop
-from masp.training.policy import about_policy
-from masp.training.replay_log import ReplayLog
-from masp.training.rows import effects_row, evaluation_row, similarity_row, training_row, true_groups
-from masp.training.run_dir import MetricsWriter, RunDir, write_json
-from masp.training.similarity_history import SimilarityHistory
+from masp.training.run_dir import RunDir
+from masp.training.run_output import FRESH, RunOutput
 from masp.training.stopping import StoppedBySignal, StopRequest
 
 CHUNK_SECONDS = 1.0
@@ -56,9 +50,7 @@ class Session:
         self._runs = [RunDir(config.out) for config in configs]
         self._resume = resume
         self._state: Any = None
-        self._metrics: list[MetricsWriter] = []
-        self._logs: list[ReplayLog] = []
-        self._histories: list[SimilarityHistory | None] = []  # None: the run has no similarity to learn
+        self._outputs: list[RunOutput] = []
         self._wants_stop: set[int] = set()
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
@@ -69,7 +61,7 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        parts: list[Any] = [self._loop, self._writer, *self._metrics, *self._logs, *self._runs, *self._callbacks]
+        parts: list[Any] = [self._loop, self._writer, *self._outputs, *self._runs, *self._callbacks]
         with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
             for part in reversed(parts):
                 stack.callback(part.close)
@@ -110,19 +102,12 @@ class Session:
             self._start_anew()
             for message in messages_for(self._agent):
                 self._tell(message)
-        abouts = restored or [{"seconds": 0.0, "best": None} for _ in self._runs]
-        reports = self._loop.reports(self._state)
-        for i, (run, about, report) in enumerate(zip(self._runs, abouts, reports, strict=True)):
-            self._logs.append(ReplayLog(run.checkpoints.folder, self._agent.replay_ticks, about.get("replay", ())))
-            kept_frames = about.get("row_frames")
-            self._metrics.append(MetricsWriter(run, kept_frames))
-            penalised, num_actions = self._configs[i].penalised, len(self._actions[i])
-            history = SimilarityHistory(run.history_file, num_actions, kept_frames) if penalised else None
-            self._histories.append(history)
-            self._keep_similarity(i, report, int(self._loop.frames(self._state)[i]))
-            about.setdefault("row_usage", (0 * report.usage).tolist())
-        self._row_usage = [np.array(about["row_usage"]) for about in abouts]
-        self._best = [about["best"] for about in abouts]
+        abouts = restored or [FRESH for _ in self._runs]
+        frames = self._loop.frames(self._state)
+        for run, config, actions, about in zip(self._runs, self._configs, self._actions, abouts, strict=True):
+            self._outputs.append(RunOutput(run, config, actions, self._agent, self._writer, about))
+        for output, report, played in zip(self._outputs, self._loop.reports(self._state), frames, strict=True):
+            output.keep_similarity(report, int(played))
         # Not the frames of the checkpoint: a run that was saved just before a row must still write it.
         self._frames_at_row = abouts[0].get("frames_at_row")
         self._next_logged_tick = int(self._state.agent.tick) + 1 if restored else 0
@@ -267,40 +252,26 @@ class Session:
             self._report(self._frames(), "evaluating")
         played = self._loop.evaluate(self._state, episodes, number) if evaluate else None
         require_finite_evaluation(played, self._config.env, self._frames())
+        so_far = self._so_far()
         rows: list[dict[str, Any]] = []
-        elapsed = time.perf_counter() - self._started
-        speed = (self._frames() - self._started_frames) * len(self._runs) / elapsed
-        for i, (report, frames) in enumerate(zip(reports, self._loop.frames(self._state), strict=True)):
-            row = {"frames": int(frames), "seconds": round(self._seconds(), 3), "frames_per_second": round(speed, 1)}
-            row["updates"] = int(self._state.agent.learner.updates)
-            row["demonstrated_steps"] = self._demonstrations.steps if self._demonstrations else 0
-            row.update(training_row(report, self._agent.info))
-            row.update(self._penalty_row(i, report, values[i]))
-            row.update(evaluation_row(self._agent.info, played, i))
-            self._metrics[i].write(row)
-            self._keep_similarity(i, report, int(frames))
-            if evaluate:
-                self._write_policy(i, report, row)
-            rows.append(row)
-        self._row_usage, self._frames_at_row = [report.usage for report in reports], self._frames()
+        for i, (output, report) in enumerate(zip(self._outputs, reports, strict=True)):
+            frames = int(self._loop.frames(self._state)[i])
+            rows.append(output.write_row(report, values[i], played, i, {"frames": frames, **so_far}))
+        self._frames_at_row = self._frames()
         self._state = self._loop.reset_tally(self._state)
         for i, row in enumerate(rows):  # last: a callback that raises leads to a checkpoint of the state after the rows
             self._call_row(i, row, evaluate)
 
-    def _penalty_row(self, i: int, report: Report, values: np.ndarray) -> dict[str, Any]:
-        """What run `i` has learned of the similarity, and what the penalty does."""
-        actions, penalised = self._actions[i], self._configs[i].penalised
-        groups, similarity = true_groups(self._agent.info, actions), np.asarray(as_matrix(report.similarity))
-        row = similarity_row(similarity, groups if penalised else None)
-        decisions = report.usage - self._row_usage[i]
-        row |= effects_row(values, decisions, similarity, actions.num_primitives, groups, penalised)
-        return row | {"rewards": [float(f"{reward:.6g}") for reward in report.tally.rewards]}
-
-    def _keep_similarity(self, i: int, report: Report, frames: int) -> None:
-        """The similarity of run `i` after a row, for its history; before the first row, the one it starts with."""
-        if (history := self._histories[i]) is not None:
-            matrix = np.array(as_matrix(report.similarity))
-            self._writer.submit(partial(history.add, self._metrics[i].rows, frames, matrix))
+    def _so_far(self) -> dict[str, Any]:
+        """Figures of the training as a whole, the same in the rows of all runs."""
+        elapsed = time.perf_counter() - self._started
+        speed = (self._frames() - self._started_frames) * len(self._runs) / elapsed
+        return {
+            "seconds": round(self._seconds(), 3),
+            "frames_per_second": round(speed, 1),
+            "updates": int(self._state.agent.learner.updates),
+            "demonstrated_steps": self._demonstrations.steps if self._demonstrations else 0,
+        }
 
     def _call_row(self, i: int, row: dict[str, Any], evaluated: bool) -> None:
         self._call("on_row", i, row)
@@ -335,58 +306,42 @@ class Session:
         report = self._loop.reports(self._state)[i]
         return {"params": report.params, "similarity": report.similarity}
 
-    def _write_policy(self, i: int, report: Report, row: dict[str, Any] | None) -> None:
-        """The current policy, its bundle and usage; also as the best one, where it is the best so far."""
-        run, actions = self._runs[i], self._actions[i]
-        arrays = array_file.named_arrays({"params": report.params, "similarity": report.similarity})
-        arrays = {name: array.copy() for name, array in arrays.items()}
-        about = about_policy(self._configs[i], self._agent.info, actions, int(self._loop.frames(self._state)[i]))
-        self._writer.submit(partial(array_file.save, run.policy_file, arrays, about))
-        score = None if row is None else row["eval_return"]
-        if score is not None and (self._best[i] is None or score > self._best[i]):
-            self._best[i] = score
-            self._writer.submit(partial(array_file.save, run.best_file, arrays, {**about, "eval_return": score}))
-        matrix = np.asarray(as_matrix(report.similarity))
-        self._writer.submit(partial(save_bundle, run.bundle_file, Bundle(actions, matrix)))
-        usage = {"actions": actions.names, "decisions": report.usage.tolist()}
-        self._writer.submit(partial(write_json, run.usage_file, usage))
-
     def _log_replay(self) -> None:
         """Hand the newest rows of the replay to its log."""
         first, last = self._next_logged_tick, int(self._state.agent.tick)
         if first <= last:
-            for log, (start, rows) in zip(self._logs, self._loop.replay_rows(self._state, first, last), strict=True):
-                self._writer.submit(partial(log.append, start, rows))
+            rows_of_runs = self._loop.replay_rows(self._state, first, last)
+            for output, (start, rows) in zip(self._outputs, rows_of_runs, strict=True):
+                output.log_replay(start, rows)
             self._next_logged_tick = last + 1
 
     def _save(self) -> None:
         """Hand a checkpoint of every run to the writer; training goes on at once."""
         self._log_replay()
-        reports = self._loop.reports(self._state)
-        self._require_finite(reports)
+        self._require_finite(self._loop.reports(self._state))
         tick, frames = int(self._state.agent.tick), self._loop.frames(self._state)
-        for i, (run, state) in enumerate(zip(self._runs, self._loop.checkpoints(self._state), strict=True)):
-            arrays = {name: array.copy() for name, array in array_file.named_arrays(state).items()}
-            about = {
-                **about_policy(self._configs[i], self._agent.info, self._actions[i], int(frames[i])),
-                "row_frames": self._metrics[i].last_frames,
-                "frames_at_row": self._frames_at_row,
-                "row_usage": self._row_usage[i].tolist(),
-                "seconds": self._seconds(),
-                "best": self._best[i],
-                "demonstrations": self._demonstrations.digest if self._demonstrations else "",
-            }
-            self._writer.submit(partial(run.checkpoints.save, tick, arrays, about, self._logs[i]))
+        about = {
+            "frames_at_row": self._frames_at_row,
+            "seconds": self._seconds(),
+            "demonstrations": self._demonstrations.digest if self._demonstrations else "",
+        }
+        for i, (output, state) in enumerate(zip(self._outputs, self._loop.checkpoints(self._state), strict=True)):
+            output.write_checkpoint(tick, state, int(frames[i]), about)
         self._saved = time.perf_counter()
         for i in range(len(self._runs)):
             self._call("on_checkpoint", i, int(frames[i]))
 
+    def _save_all(self) -> None:
+        """A checkpoint and the current policy of every run, on disk when this returns."""
+        self._save()
+        frames = self._loop.frames(self._state)
+        for output, report, played in zip(self._outputs, self._loop.reports(self._state), frames, strict=True):
+            output.write_policy(report, int(played))
+        self._writer.wait()
+
     def _stop_by_signal(self) -> None:
         """Save everything and end."""
-        self._save()
-        for i, report in enumerate(self._loop.reports(self._state)):
-            self._write_policy(i, report, None)
-        self._writer.wait()
+        self._save_all()
         self._each("on_end", None)
         raise StoppedBySignal(
             self._stop.number,
@@ -395,15 +350,9 @@ class Session:
         )
 
     def _finish(self) -> list[dict[str, Any]]:
-        self._save()
-        for i, report in enumerate(self._loop.reports(self._state)):
-            self._write_policy(i, report, None)
-        self._writer.wait()
-        summaries = []
-        for i, (run, metrics) in enumerate(zip(self._runs, self._metrics, strict=True)):
-            summary = {name: value for name, value in metrics.last_row.items() if not isinstance(value, list)}
-            write_json(run.summary_file, summary)
-            summaries.append(summary)
+        self._save_all()
+        summaries = [output.write_summary() for output in self._outputs]
+        for i, summary in enumerate(summaries):
             self._call("on_end", i, summary)
         return summaries
 
