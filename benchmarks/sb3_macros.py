@@ -277,6 +277,7 @@ def draw(records: list[dict[str, Any]], file: str) -> None:
             axis.plot(x, y.mean(axis=0), color=colour, label=labels[arm])
             axis.fill_between(x, y.min(axis=0), y.max(axis=0), color=colour, alpha=0.15, linewidth=0)
         axis.set_xlabel("primitive steps")
+        axis.locator_params(axis="x", nbins=5)
         axis.set_title({"ring": "ring: discounted return", "doorkey": "DoorKey-5x5: return"}[task], fontsize=10)
         axis.set_ylim(bottom=0)
     for per_decision, style in ((False, "--"), (True, ":")):
