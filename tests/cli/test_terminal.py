@@ -168,6 +168,11 @@ def test_names_of_emoji_and_backslashes_are_text_in_tables(capsys):
     assert capsys.readouterr().out.splitlines() == [CODES] * 3
 
 
+def test_tags_right_to_left_text_and_overrides_are_text_in_tables(capsys):
+    print_table(("name",), [("<script>\"'😀 שלום \u202eabc\x1b[31m",)])
+    assert capsys.readouterr().out.splitlines()[1] == "<script>\"'😀 שלום \ufffdabc\ufffd[31m"
+
+
 def test_names_of_emoji_and_escapes_are_text_in_the_lines_of_experiments(capsys):
     unit = replace_fields(plan(experiment("planted"), "smoke").units[0], label=CODES)
     with Display([unit], {}, 1) as display:
