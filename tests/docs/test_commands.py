@@ -13,10 +13,9 @@ from masp.cli.main import COMMANDS, Parser
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 OF_SCRIPTS = {
-    # examples/dqn_*.py, tests/campaign/*.py and benchmarks/sb3_macros.py
-    *("--total-timesteps", "--exploration-steps", "--no-penalty", "--copies"),
+    # examples/dqn_*.py and tests/campaign/*.py
+    *("--total-timesteps", "--exploration-steps", "--no-penalty", "--copies", "--start"),
     *("--minutes", "--damages", "--kills", "--every"),
-    *("--tasks", "--arms"),
     "--signal",  # sbatch
 }
 """Flags of other programs than masp that pages name."""
