@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from masp.errors import UserError
-from masp.training import replay_log
+from masp.training import compiled, replay_log
 from masp.training.compiled import ring_ticks
 from masp.training.host import HostLoop
 from masp.training.replay_log import ReplayLog, read_ring
@@ -98,3 +99,15 @@ def test_only_new_rows_are_copied():
     assert first == 12 and rows.shape == (3, 2, 2)
     np.testing.assert_array_equal(rows, observations[2:5])
     assert not np.shares_memory(rows, observations)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("count", [1, 3, 4, 5])
+def test_rows_of_a_device_are_those_of_the_host(monkeypatch, axis, count):
+    """A device hands over a power of two of rows; what is more than asked for is left out."""
+    observations = np.arange(240).reshape(10, 12, 2)
+    ticks = np.arange(8, 8 + count) % 10
+    expected = observations.take(ticks, axis)
+    np.testing.assert_array_equal(compiled.rows_on_host(observations, ticks, axis), expected)
+    monkeypatch.setattr(compiled, "_on_host", lambda array: False)
+    np.testing.assert_array_equal(compiled.rows_on_host(jnp.asarray(observations), ticks, axis), expected)

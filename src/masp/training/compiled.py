@@ -263,10 +263,17 @@ def ring_ticks(first: int, last: int, capacity: int) -> tuple[int, np.ndarray]:
 
 def rows_on_host(ring: Array, ticks: np.ndarray, axis: int) -> np.ndarray:
     """Copies of some rows of a ring; of one that is not in the memory of the host, nothing else is moved."""
-    if {device.platform for device in ring.devices()} == {"cpu"} and len(ring.devices()) == 1:
+    if _on_host(ring):
         return np.asarray(ring).take(ticks, axis)
     padded = np.pad(ticks, (0, (1 << int(len(ticks) - 1).bit_length()) - len(ticks)), mode="edge")  # few programs
     return np.asarray(_take(ring, padded, axis)).take(np.arange(len(ticks)), axis)
+
+
+def _on_host(array: Array | np.ndarray) -> bool:
+    """Whether NumPy can look at an array without a copy."""
+    if isinstance(array, np.ndarray):
+        return True
+    return len(array.devices()) == 1 and all(device.platform == "cpu" for device in array.devices())
 
 
 @partial(jax.jit, static_argnums=2)
