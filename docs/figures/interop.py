@@ -5,8 +5,8 @@ python examples/dqn_purejaxrl.py --no-penalty --json DIR/jax-plain.json
 python examples/dqn_purejaxrl.py --meta-learning-rate 0 --json DIR/jax-constant.json
 python examples/dqn_purejaxrl.py --meta-learning-rate 0 --start 0.074 --json DIR/jax-uniform.json
 python examples/dqn_purejaxrl.py --json DIR/jax-penalty.json
-SHORT="--seeds 5 --total-timesteps 30000 --exploration-steps 15000"
-python examples/dqn_cleanrl_torch.py $SHORT [--no-penalty | --meta-learning-rate 0] --json DIR/torch-....json
+The same with dqn_cleanrl_torch.py --seeds 5 --total-timesteps 30000 --exploration-steps 15000, --start 0.056 instead of
+0.074 and --json DIR/torch-....json; then
 python docs/figures/interop.py DIR
 """
 
