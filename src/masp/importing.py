@@ -1,6 +1,7 @@
 """Objects of users by name: `module:name`, imported from the Python path or the current directory.
 
 A run keeps the names of the user's own parts, such as an environment or a network, and imports them when it is opened.
+The script that runs is never imported a second time: its name stands for the module that is there, `__main__`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ import importlib.util
 import os
 import sys
 import traceback
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from masp.errors import UserError
+
+_MAIN = ("__main__", "__mp_main__")
+"""Names of the module of the running script; the second one in processes that `multiprocessing` has spawned."""
+
+_import_under_way: ContextVar[bool] = ContextVar("import_under_way", default=False)
 
 
 def import_user_module(module: str, user: str) -> Any:
@@ -22,15 +29,32 @@ def import_user_module(module: str, user: str) -> Any:
     Args:
       user: the name that contains the module, for the message of the `UserError` if the import fails.
     """
+    if module == _main_module():
+        return sys.modules["__main__"]
     directory = os.getcwd()
     if directory not in sys.path and "" not in sys.path:
         sys.path.append(directory)  # last, so that no file there shadows an installed package
+    token = _import_under_way.set(True)
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
+    except UserError as error:
         raise UserError(f"{user}: the module before the colon cannot be imported: {error}") from None
+    except ModuleNotFoundError as error:
+        hint = "; it must be installed, or in the current directory" if error.name == module else ""
+        raise UserError(f"{user}: the module before the colon cannot be imported: {error}{hint}") from None
     except Exception as error:
         raise UserError(f"{user}: the module before the colon cannot be imported: {one_line(error)}") from error
+    finally:
+        _import_under_way.reset(token)
+
+
+def require_no_import() -> None:
+    """Raise `UserError` if a module that a run needs is just being imported, and trains meanwhile."""
+    if _import_under_way.get():
+        raise UserError(
+            'it trains when it is imported; put that part of it under `if __name__ == "__main__":`, so that what the '
+            "run needs from it can be imported alone"
+        )
 
 
 def import_object(name: str) -> Any:
@@ -59,15 +83,15 @@ def importable_name(value: Any) -> str | None:
         found = getattr(found, part, None)
     if found is not value:
         return None
-    module = _main_module() if module == "__main__" else module
+    module = _main_module() if module in _MAIN else module
     return f"{module}:{path}" if module else None
 
 
 def _main_module() -> str | None:
     """The name under which the running script can be imported."""
     main = sys.modules["__main__"]
-    if main.__spec__ is not None:
-        return main.__spec__.name
+    if (main_spec := getattr(main, "__spec__", None)) is not None:
+        return str(main_spec.name)
     file = getattr(main, "__file__", None)
     if file is None or not Path(file).stem.isidentifier():
         return None

@@ -35,6 +35,16 @@ def test_a_torso_that_cannot_be_imported_is_used_with_a_warning():
     assert make_torso(text) is torso
 
 
+def test_local_torsos_with_other_fields_have_other_names():
+    class Local(nn.Module):
+        width: int = 1
+
+    with pytest.warns(UserWarning, match="cannot be imported again"):
+        texts = [torso_text(Local(width)) for width in (2, 3)]
+    assert texts == ['local:Local {"width": 2}', 'local:Local {"width": 3}']
+    assert [make_torso(text).width for text in texts] == [2, 3]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

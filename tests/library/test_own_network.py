@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import flax.linen as nn
 import numpy as np
 import pytest
 
 import masp
+import own_parts
 from masp import UserError
 from masp.cli.main import main
-from own_parts import Unflattened, Wide, make_corridor
+from masp.errors import UserCodeError
+from own_parts import Raising, Unflattened, Wide, make_corridor
 
 OBSERVATION = np.eye(6, dtype=np.float32)[0]
 
@@ -68,4 +72,46 @@ def test_a_wrong_output_gets_one_line(tiny, tmp_path):
     assert str(caught.value) == (
         "torso Unflattened: expected features of shape [B, F] with B = 1 for observations of shape [1, 6], "
         "got shape [1, 6, 1]"
+    )
+
+
+SCRIPT = """
+import flax.linen as nn, masp
+
+class Net(nn.Module):
+    width: int = 8
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(self.width)(x)
+
+print("begin")
+run = masp.train("own_parts:make_corridor", torso=Net(5), out="run", **{settings})
+print(run.config.agent.torso, run.params["torso"]["Dense_0"]["kernel"].shape, run.agent.actions.num_primitives)
+"""
+
+
+def test_a_script_that_trains_at_its_top_level_runs_once(tiny, tmp_path):
+    """Its class is used as it is; who imports it elsewhere is told that the script must not train then."""
+    (tmp_path / "trainer.py").write_text(SCRIPT.replace("{settings}", repr(tiny | {"variant": "rainbow"})))
+
+    def python(*arguments, folder=tmp_path):
+        paths = os.pathsep.join([*sys.path, str(Path(own_parts.__file__).parent)])
+        env = os.environ | {"PYTHONPATH": paths, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+        return subprocess.run([sys.executable, *arguments], cwd=folder, env=env, capture_output=True, text=True)
+
+    first = python("trainer.py")
+    assert first.stdout.splitlines() == ["begin", 'trainer:Net {"width": 5} (6, 5) 2'], first.stderr
+    load = "import masp, sys\ntry: masp.load_agent(sys.argv[1])\nexcept masp.UserError as error: print(error)"
+    again = python("-c", load, "run").stdout
+    assert "trainer:Net: the module before the colon cannot be imported: it trains when it is imported" in again
+    (tmp_path / "elsewhere").mkdir()
+    absent = python("-c", load, "../run", folder=tmp_path / "elsewhere").stdout
+    assert "No module named 'trainer'; it must be installed, or in the current directory" in absent
+
+
+def test_a_torso_that_raises_is_named(tiny, tmp_path):
+    with pytest.raises(UserCodeError) as caught:
+        masp.train(make_corridor, **tiny, torso=Raising(), out=tmp_path / "run")
+    assert str(caught.value).startswith(
+        "torso Raising raised for observations of shape [1, 6]: KeyError: 'no weights' (own_parts.py, line "
     )

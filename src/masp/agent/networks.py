@@ -14,7 +14,8 @@ from masp import ops
 from masp.environments.base import ObservationKind
 from masp.environments.minigrid_cells import NUM_GRID_PLANES, NUM_PLANES, packed_cells, packed_grid
 from masp.environments.minigrid_mission import MOST_WORDS, NUM_CODES
-from masp.errors import UserError
+from masp.errors import UserCodeError, UserError
+from masp.importing import one_line
 
 Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
@@ -134,7 +135,13 @@ class QNetwork(nn.Module):
 
     def _features(self, torso: nn.Module, observation: Array) -> Array:
         """[B, F] the output of a user's torso."""
-        x = torso(observation)
+        try:
+            x = torso(observation)
+        except Exception as error:
+            raise UserCodeError(
+                f"torso {type(torso).__name__} raised for observations of shape {list(observation.shape)}: "
+                f"{one_line(error)}"
+            ) from error
         shape = getattr(x, "shape", None)
         if shape is None or len(shape) != 2 or shape[0] != observation.shape[0]:
             batch, output = observation.shape[0], type(x).__name__ if shape is None else f"shape {list(shape)}"

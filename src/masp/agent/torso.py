@@ -2,6 +2,7 @@
 
 The configuration of a run keeps a torso as text: `module:Class`, followed by the fields of the Flax module as a JSON
 object if it has any. A torso that cannot be written so is used in this process, under a name that begins with `local:`.
+A class of the running script is kept under the name of the script's file, and used as it is while the script runs.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ def torso_text(torso: nn.Module | str | None) -> str:
         return torso or ""
     if not isinstance(torso, nn.Module):
         raise UserError(f"torso must be a Flax module or 'module:Class', got {type(torso).__name__}")
-    text = _importable_text(torso)
-    if text is not None:
-        return text
-    text = LOCAL + type(torso).__name__
+    fields = _fields_text(torso)
+    name = importable_name(type(torso))
+    if name is not None and fields is not None:
+        return name + fields
+    text = LOCAL + type(torso).__name__ + (fields or "")
     _LOCAL_TORSOS[text] = torso
     make_torso.cache_clear()
     warnings.warn(
@@ -64,16 +66,15 @@ def make_torso(text: str) -> nn.Module | None:
         raise UserError(f"torso {text}: it cannot be made: {one_line(error)}") from error
 
 
-def _importable_text(torso: nn.Module) -> str | None:
-    """`module:Class {fields}`, if a torso that is made from it equals `torso`."""
-    name = importable_name(type(torso))
+def _fields_text(torso: nn.Module) -> str | None:
+    """The fields of `torso` as a JSON object behind a space, empty without fields; None: they are no JSON values."""
     fields = {f.name: getattr(torso, f.name) for f in dataclasses.fields(torso) if f.name not in ("parent", "name")}
     try:
         text = json.dumps(fields, sort_keys=True)
     except TypeError:
         return None
     same = type(torso)(**_frozen(json.loads(text))) == torso
-    return f"{name} {text}" if name and same and fields else name if same else None
+    return (f" {text}" if fields else "") if same else None
 
 
 def _frozen(value: Any) -> Any:

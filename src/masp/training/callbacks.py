@@ -7,13 +7,14 @@ its run, and training stops when a callback has asked for it in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from masp.config import TrainConfig
 from masp.environments.base import EnvInfo
+from masp.errors import UserError
 from masp.macros.actions import ActionSet
 
 
@@ -64,3 +65,12 @@ class Callback:
 
     def close(self) -> None:
         """Always called last, also after an error."""
+
+
+def require_callbacks(callbacks: Sequence[Callback]) -> None:
+    """Raise `UserError` unless this is a sequence of callbacks."""
+    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    wrong = [type(callback).__name__ for callback in given if not isinstance(callback, Callback)]
+    if wrong or given is not callbacks:
+        got = f"{wrong[0]}" if wrong else f"one {type(callbacks).__name__}"
+        raise UserError(f"callbacks must be a list of objects of classes that derive from masp.Callback, got {got}")

@@ -11,7 +11,8 @@ from typing import Any
 from masp.config import TrainConfig, replace
 from masp.environments import is_jax, make_env
 from masp.environments.registry import stated_options
-from masp.training.callbacks import Callback
+from masp.importing import require_no_import
+from masp.training.callbacks import Callback, require_callbacks
 from masp.training.session import Session
 
 
@@ -39,6 +40,8 @@ def train_runs(
     configs: Sequence[TrainConfig], resume: bool = False, callbacks: Sequence[Callback] = ()
 ) -> list[Result]:
     """Train runs that differ only in `lanes.VARYING`, each into its own directory; at once where possible."""
+    require_no_import()
+    require_callbacks(callbacks)
     options = stated_options(configs[0].env, configs[0].env_options)
     runs = [replace(config, env_options=options).resolved() for config in configs]
     together = len(runs) == 1 or is_jax(make_env(runs[0].env, options))
