@@ -5,13 +5,16 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from masp.agent.agent import Agent, MacroTables
 from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo, Step
+from masp.errors import TrainingError
 from masp.macros.actions import ActionSet
 from masp.training import evaluation
-from masp.training.evaluation import Policy
+from masp.training.evaluation import FLAWS, Played, Policy
+from masp.training.finite import require_finite_evaluation
 
 GAMMA = 0.5
 ACTIONS = ActionSet(2, [(0, 1, 0)])
@@ -48,3 +51,39 @@ def test_discounted_return_as_it_is_learned_from():
     firsts = np.stack([observations[0, 0], observations[0, 1], observations[4, 0]])
     best = agent.learner.values(params, firsts, similarity, None).max(axis=1)
     np.testing.assert_allclose([figures[3] for figures in ended], best, rtol=1e-5)
+
+
+def test_flaws_of_an_episode_by_hand():
+    """Environment 0: the mask allows nothing after tick 1, then a number is infinite; environment 1: the reverse.
+
+    Environment 2 has an empty mask at its end only, which is none; after the reset, its first observation is NaN.
+    """
+    config = replace(TrainConfig(env="tape"), hidden=4, num_atoms=1, noisy=False)
+    agent = Agent(config, INFO, ACTIONS)
+    policy = Policy(jax.jit(agent.policy_template)()["params"], jnp.eye(3), MacroTables.of(ACTIONS))
+    observation, mask = np.ones((4, 3, 3), np.float32), np.ones((4, 3, 2), bool)
+    reward, terminated, off = np.ones((4, 3), np.float32), np.zeros((4, 3), bool), np.zeros(3, bool)
+    mask[0, 0], reward[1, 0] = False, np.inf
+    observation[0, 1, 2], mask[1, 1] = np.nan, False
+    mask[1, 2], terminated[1, 2], observation[2, 2, 0] = False, True, np.nan
+    rollout = evaluation.begin(agent, policy, jnp.ones((3, 3)), jnp.ones((3, 2), bool))
+    flaws = []
+    for tick in range(4):
+        rollout, _ = evaluation.decide(agent, policy, rollout, tick, jax.random.PRNGKey(tick))
+        step = Step(observation[tick], reward[tick], terminated[tick], off, off, mask[tick])
+        rollout, _ = evaluation.advance(agent, policy, rollout, step)
+        flaws.append(np.asarray(rollout.flaw).tolist())
+    finite, nothing = 1, 2
+    expected = [nothing, finite, 0], [nothing, finite, 0], [nothing, finite, finite], [nothing, finite, finite]
+    assert flaws == list(expected)
+    begun = evaluation.begin(agent, policy, jnp.ones((2, 3)).at[1].set(jnp.nan), jnp.array([[False] * 2, [True] * 2]))
+    assert np.asarray(begun.flaw).tolist() == [nothing, finite]
+
+
+def test_a_flaw_is_named_with_its_episode():
+    played = Played(*[np.zeros((2, 3))] * 5, flaw=np.array([[0, 0, 0], [0, 2, 1]]))
+    with pytest.raises(TrainingError) as caught:
+        require_finite_evaluation(played, "tape", "; a hint")
+    assert str(caught.value) == "tape: the action mask allows no action (evaluation episode 1); a hint"
+    assert len(FLAWS) == 3
+    require_finite_evaluation(played._replace(flaw=np.zeros((2, 3))), "tape")

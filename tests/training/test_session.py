@@ -147,6 +147,38 @@ def test_raising_callback_loses_nothing(config, tmp_path):
     assert frames_of(tmp_path / "run") == frames_of(tmp_path / "whole" / "run")
 
 
+class RaisesAt(Callback):
+    """Raises in progress from so many frames on, and when it is closed."""
+
+    def __init__(self, frames):
+        self._frames = frames
+
+    def on_progress(self, frames, doing):
+        if frames >= self._frames:
+            raise RuntimeError("the terminal is gone")
+
+    def close(self):
+        raise KeyError("closed")
+
+
+def test_progress_and_close_that_raise_lose_nothing(config, tmp_path):
+    with pytest.raises(UserCodeError, match=r"RaisesAt\.on_progress raised RuntimeError: the terminal is gone"):
+        train(config, callbacks=[RaisesAt(100)])  # and not the error of `close`
+    assert checkpoint_files(tmp_path / "run")
+    with pytest.raises(UserCodeError, match=r"RaisesAt\.close raised KeyError: 'closed'"):
+        train(config, resume=True, callbacks=[RaisesAt(10**9)])
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "got"), [([7], "int"), ([StopAt], "type"), (StopAt(1, None), "one StopAt")], ids=str
+)
+def test_what_is_no_callback_is_refused(callbacks, got, config, tmp_path):
+    with pytest.raises(UserError, match=f"callbacks must be a list of objects of .* masp.Callback, got {got}$"):
+        train(config, callbacks=callbacks)
+    assert not (tmp_path / "run").exists()
+
+
 def test_full_disk_keeps_the_last_checkpoint(config, many_checkpoints, monkeypatch, tmp_path, capsys):
     real_fsync, calls = os.fsync, iter(range(10**6))
 

@@ -340,11 +340,26 @@ def empty_tally(num_actions: int) -> Tally:
     return Tally(**counts)
 
 
+def finite_observations(observation: Array) -> Array:
+    """[N] whether all numbers of observations [N, ...] are finite."""
+    if not jnp.issubdtype(observation.dtype, jnp.floating):
+        return jnp.ones(observation.shape[0], bool)
+    return jnp.all(jnp.isfinite(observation), axis=tuple(range(1, observation.ndim)))
+
+
+def finite_steps(step: Step) -> Array:
+    """[N] whether what the environments returned is finite."""
+    return jnp.isfinite(step.reward) & finite_observations(step.observation)
+
+
+def usable_masks(step: Step) -> Array:
+    """[N] whether the action masks allow an action, where the episode goes on or is bootstrapped."""
+    return jnp.any(step.action_mask, axis=1) | step.terminated
+
+
 def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
     """Remember where an environment returned a number that is not finite."""
-    finite = jnp.isfinite(step.reward)
-    if jnp.issubdtype(step.observation.dtype, jnp.floating):
-        finite &= jnp.all(jnp.isfinite(step.observation), axis=tuple(range(1, step.observation.ndim)))
+    finite = finite_steps(step)
     bad = ~jnp.all(finite) & (tally.bad_tick < 0)
     return tally._replace(
         bad_tick=jnp.where(bad, tick, tally.bad_tick),
@@ -353,10 +368,10 @@ def _note_bad_numbers(tally: Tally, step: Step, tick: Array) -> Tally:
 
 
 def _note_empty_masks(tally: Tally, step: Step, tick: Array) -> Tally:
-    """Remember where an action mask allowed nothing although the episode goes on or is bootstrapped."""
+    """Remember where an action mask allowed nothing."""
     if step.action_mask is None:
         return tally
-    usable = jnp.any(step.action_mask, axis=1) | step.terminated
+    usable = usable_masks(step)
     bad = ~jnp.all(usable) & (tally.empty_mask_tick < 0)
     return tally._replace(
         empty_mask_tick=jnp.where(bad, tick, tally.empty_mask_tick),

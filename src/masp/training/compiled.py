@@ -220,11 +220,12 @@ class CompiledLoop:
             envs, step = step_or_reset(self.env, envs, primitives, rollout.actor.resetting, key_env)
             rollout, ended = evaluation.advance(self.agent, policy, rollout, step)
             first = ended.ended & ~over
-            newest = Played(ended.score, ended.steps, rollout.predicted, rollout.obtained, ended.success)
+            newest = Played(ended.score, ended.steps, rollout.predicted, rollout.obtained, ended.success, rollout.flaw)
             played = jax.tree.map(lambda new, old: jnp.where(first, new, old), newest, played)
             return envs, rollout, over | ended.ended, played, tick + 1
 
-        nothing = Played(blank, blank.astype(jnp.int32), blank, blank, blank.astype(jnp.int8))
+        small = blank.astype(jnp.int8)
+        nothing = Played(blank, blank.astype(jnp.int32), blank, blank, small, small)
         rollout = evaluation.begin(self.agent, policy, observation, action_masks(self.env, envs))
         carry = (envs, rollout, blank > 0, nothing, jnp.zeros((), jnp.int32))
         return jax.lax.while_loop(going, tick, carry)[3]

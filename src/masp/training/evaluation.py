@@ -9,8 +9,12 @@ import numpy as np
 from jax import Array
 
 from masp.agent.acting import ActorState, Episodes
-from masp.agent.agent import Agent, MacroTables
+from masp.agent.agent import Agent, MacroTables, finite_observations, finite_steps, usable_masks
 from masp.environments.base import SUCCESS_UNKNOWN, Step
+
+FLAWS = ("", "an observation or reward is not a finite number", "the action mask allows no action")
+"""What can be wrong with what an environment returned in an episode; the position is `Played.flaw`."""
+_NOT_FINITE, _NO_ACTION = 1, 2
 
 
 class Policy(NamedTuple):
@@ -28,6 +32,7 @@ class Rollout(NamedTuple):
     predicted: Array  # [N] value of the best action in the first state of the episode
     obtained: Array  # [N] discounted return so far, as it is learned from
     weight: Array  # [N] what the next reward counts in it: gamma^steps, 0 after a lost life
+    flaw: Array  # [N] int8, the first flaw of the episode, by its position in FLAWS
 
 
 class Played(NamedTuple):
@@ -38,6 +43,7 @@ class Played(NamedTuple):
     predicted: Any  # value of the best action in the first state
     obtained: Any  # discounted return, as it is learned from
     success: Any  # int8: 1, 0 or SUCCESS_UNKNOWN, as the environment said at the end
+    flaw: Any  # int8, position in FLAWS
 
     def successes(self, success_above: float | None) -> np.ndarray | None:
         """[...] bool, as the environment says, or else by `success_above`; None: neither says it of any episode.
@@ -53,7 +59,9 @@ class Played(NamedTuple):
 def begin(agent: Agent, policy: Policy, observation: Array, mask: Array | None = None) -> Rollout:
     """Right after a reset that gave `observation` [N, ...] and perhaps an action mask [N, P]."""
     blank = jnp.zeros(observation.shape[0])
-    return Rollout(agent.actor(policy.macros).init(observation, mask), blank, blank, blank)
+    usable = True if mask is None else jnp.any(mask, axis=1)
+    flaw = _worse(jnp.zeros(observation.shape[0], jnp.int8), finite_observations(observation), usable)
+    return Rollout(agent.actor(policy.macros).init(observation, mask), blank, blank, blank, flaw)
 
 
 def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Array) -> tuple[Rollout, Array]:
@@ -67,6 +75,7 @@ def decide(agent: Agent, policy: Policy, rollout: Rollout, tick: Array, key: Arr
         predicted=jnp.where(first, jnp.max(acting.masked(actor, values), axis=1), rollout.predicted),
         obtained=jnp.where(first, 0.0, rollout.obtained),
         weight=jnp.where(first, 1.0, rollout.weight),
+        flaw=rollout.flaw,
     )
     return begun, primitives
 
@@ -77,4 +86,12 @@ def advance(agent: Agent, policy: Policy, rollout: Rollout, step: Step) -> tuple
     actor, _, episodes = acting.advance(rollout.actor, step)
     obtained = rollout.obtained + jnp.where(idle, 0.0, rollout.weight * acting.learned_reward(step))
     weight = jnp.where(step.life_lost, 0.0, rollout.weight * agent.config.agent.gamma)
-    return Rollout(actor, rollout.predicted, obtained, weight), episodes
+    flaw = jnp.where(idle, 0, rollout.flaw).astype(jnp.int8)
+    flaw = _worse(flaw, finite_steps(step), True if step.action_mask is None else usable_masks(step))
+    return Rollout(actor, rollout.predicted, obtained, weight, flaw), episodes
+
+
+def _worse(flaw: Array, finite: Array, usable: Array | bool) -> Array:
+    """[N] the first flaw of each episode, after a tick whose numbers are `finite` and whose masks are `usable`."""
+    found = jnp.where(finite, jnp.where(usable, 0, _NO_ACTION), _NOT_FINITE)
+    return jnp.where(flaw == 0, found, flaw).astype(jnp.int8)

@@ -9,7 +9,7 @@ import numpy as np
 
 from masp.agent.agent import Report
 from masp.errors import TrainingError
-from masp.training.evaluation import Played
+from masp.training.evaluation import FLAWS, Played
 
 
 def require_finite(report: Report, env: str, run: Path, frames: int) -> None:
@@ -24,17 +24,20 @@ def require_finite(report: Report, env: str, run: Path, frames: int) -> None:
         )
 
 
-def require_finite_evaluation(played: Played | None, env: str, frames: int) -> None:
-    """Raise `TrainingError` if an evaluation has a return or a value that is not finite."""
-    if played is None:
-        return
+def require_finite_evaluation(played: Played, env: str, hint: str = "") -> None:
+    """Raise `TrainingError` if episodes have a number that is not finite, or an action mask that allows nothing.
+
+    Args:
+      hint: end of the message.
+    """
+    flawed = np.argwhere(np.asarray(played.flaw) > 0)
+    if len(flawed):
+        flaw = FLAWS[int(np.asarray(played.flaw)[tuple(flawed[0])])]
+        raise TrainingError(f"{env}: {flaw} (evaluation episode {int(flawed[0, -1])}){hint}")
     for name, values in played._asdict().items():
         bad = np.argwhere(~np.isfinite(values))
         if len(bad):
-            raise TrainingError(
-                f"{env}: the {name} of evaluation episode {int(bad[0, -1])} is not a finite number (at {frames:,} "
-                "frames); checkpoints from before stay, --resume goes on from the last"
-            )
+            raise TrainingError(f"{env}: the {name} of evaluation episode {int(bad[0, -1])} is not finite{hint}")
 
 
 def _problem(report: Report, env: str) -> str:

@@ -164,7 +164,8 @@ class HostLoop:
             rollout, primitives = self._evaluation_decide(policy, rollout, key, tick)
             rollout, ended = self._evaluation_advance(policy, rollout, env.step(np.asarray(primitives)))
             for i in np.flatnonzero(ended.ended):
-                figures = (ended.score, ended.steps, rollout.predicted, rollout.obtained, ended.success)
+                about = (rollout.predicted, rollout.obtained, ended.success, rollout.flaw)
+                figures = (ended.score, ended.steps, *about)
                 done[i].append(tuple(figure[i].item() for figure in figures))
             tick += 1
         by_round = [one[r] for r in range(rounds) for one in done][:episodes]

@@ -96,7 +96,7 @@ def evaluation_row(info: EnvInfo, played: Played | None, seed: int) -> dict[str,
     if played is None:
         return dict.fromkeys(EVALUATION)
     one = Played(*(part[seed] for part in played))
-    score, steps, predicted, obtained, _ = one
+    score, steps, predicted, obtained, *_ = one
     successes = one.successes(info.success_above)
     success = None if successes is None else float(np.mean(successes))
     expected, real = float(predicted.mean()), float(obtained.mean())

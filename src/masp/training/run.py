@@ -22,6 +22,7 @@ from masp.similarity.bundle import Bundle
 from masp.similarity.matrix import as_matrix
 from masp.training import array_file
 from masp.training.evaluation import Played
+from masp.training.finite import require_finite_evaluation
 from masp.training.loop import make_loop
 from masp.training.policy import environment_of
 from masp.training.run_dir import RunDir, read_json
@@ -99,9 +100,11 @@ class Run:
         try:
             # Folded, so that no seed of training gives the same key.
             key = jax.random.fold_in(jax.random.PRNGKey(seed), EVALUATION)
-            return loop.play(self.params, self.context, key, episodes)
+            played = loop.play(self.params, self.context, key, episodes)
         finally:
             loop.close()
+        require_finite_evaluation(played, self.config.env)
+        return played
 
     def values(self, observations: Any) -> np.ndarray:
         """[B, A] action values of observations [B, ...], stacked as the agent saw them."""

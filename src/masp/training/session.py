@@ -19,6 +19,7 @@ import numpy as np
 from masp.agent.agent import Agent, Report
 from masp.config import TrainConfig
 from masp.errors import UserCodeError, UserError
+from masp.importing import one_line
 from masp.training.background import BackgroundWriter, cannot_write
 from masp.training.callbacks import Callback, RunView
 from masp.training.demonstrations import load_demonstrations
@@ -55,14 +56,19 @@ class Session:
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
         self._compiled: set[str] = set()  # what the programs that exist do
+        self._views: list[RunView] = []  # empty until there is a state to save
         self._writer = BackgroundWriter()
 
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        parts: list[Any] = [self._loop, self._writer, *self._outputs, *self._runs, *self._callbacks]
+    def __exit__(self, kind: object, *_: object) -> None:
+        parts: list[Any] = [self._loop, self._writer, *self._outputs, *self._runs]
         with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
+            for callback in reversed(self._callbacks):
+                if kind is not None:  # an error on the way out must not hide the one that ended training
+                    stack.enter_context(contextlib.suppress(UserCodeError))
+                stack.callback(self._invoke, callback, "close")
             for part in reversed(parts):
                 stack.callback(part.close)
 
@@ -251,7 +257,9 @@ class Session:
         if evaluate:
             self._report(self._frames(), "evaluating")
         played = self._loop.evaluate(self._state, episodes, number) if evaluate else None
-        require_finite_evaluation(played, self._config.env, self._frames())
+        if played is not None:
+            hint = f"; at {self._frames():,} frames; checkpoints from before stay, --resume goes on from the last"
+            require_finite_evaluation(played, self._config.env, hint)
         so_far = self._so_far()
         rows: list[dict[str, Any]] = []
         for i, (output, report) in enumerate(zip(self._outputs, reports, strict=True)):
@@ -279,20 +287,24 @@ class Session:
             self._call("on_evaluation", i, row)
 
     def _call(self, moment: str, i: int, *args: Any) -> None:
-        """Tell all callbacks of a moment of run `i`; one that raises ends training, after everything was saved."""
+        """Tell all callbacks of a moment of run `i`."""
         for callback in self._callbacks:
-            try:
-                if getattr(callback, moment)(self._views[i], *args):
-                    self._wants_stop.add(i)
-            except Exception as error:
-                if moment not in ("on_start", "on_checkpoint", "on_end"):
-                    self._save()
-                    self._writer.wait()
-                name = type(callback).__name__
-                raise UserCodeError(
-                    f"{self._runs[i].path}: the callback {name}.{moment} raised {type(error).__name__}: {error}; "
-                    "what was trained so far is saved, --resume goes on"
-                ) from error
+            if self._invoke(callback, moment, self._views[i], *args):
+                self._wants_stop.add(i)
+
+    def _invoke(self, callback: Callback, moment: str, *args: Any) -> Any:
+        """Call one callback; if it raises, that ends training, after everything was saved."""
+        try:
+            return getattr(callback, moment)(*args)
+        except Exception as error:
+            if self._views and moment not in ("on_start", "on_checkpoint", "on_end", "close"):
+                self._save()
+                self._writer.wait()
+            paths = ", ".join(str(run.path) for run in self._runs)
+            raise UserCodeError(
+                f"{paths}: the callback {type(callback).__name__}.{moment} raised {one_line(error)}; what was trained "
+                "so far is saved, --resume goes on"
+            ) from error
 
     def _each(self, moment: str, *args: Any) -> None:
         for i in range(len(self._runs)):
@@ -358,11 +370,11 @@ class Session:
 
     def _report(self, frames: int, doing: str) -> None:
         for callback in self._callbacks:
-            callback.on_progress(frames, doing)
+            self._invoke(callback, "on_progress", frames, doing)
 
     def _tell(self, message: str) -> None:
         for callback in self._callbacks:
-            callback.on_message(message)
+            self._invoke(callback, "on_message", message)
 
 
 def _next_multiple(value: int, period: int) -> int:
