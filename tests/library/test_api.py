@@ -28,10 +28,32 @@ def test_a_run_has_an_agent_metrics_similarity_and_summary(tiny, tmp_path):
     assert run.similarity.shape == (4, 4)
     assert run.bundle.actions.sequences() == actions.sequences()
     assert run.agent.act(np.eye(6, dtype=np.float32)[0]) in (0, 1)
+    assert_refuses_bad_observations(run.agent)
     assert "/run: own_parts:make_corridor masp, 24" in repr(run) and len(repr(run)) <= 120
     scores, _ = masp.load_run(run.path).evaluate(2)
     assert scores.shape == (2,)
     assert run.values(np.eye(6, dtype=np.float32)).shape == (6, 4)
+
+
+def assert_refuses_bad_observations(agent):
+    zeros = [0.0] * 6
+    for bad, message in (
+        ([0.0] * 5, r"expected observations of shape \(6,\), got \(5,\)$"),
+        (["a"] * 6, r"expected observations of type float32, got <U1$"),
+        ([[1.0], *zeros[1:]], r"expected observations as an array, got a list with parts of different lengths$"),
+        (
+            [0.0, 0.0, np.nan, *zeros[3:]],
+            r"observations of finite numbers, got nan at \[2\] of observation 0$",
+        ),
+        ([1e300, *zeros[1:]], r"observations of finite numbers, got inf at \[0\] of observation 0$"),
+    ):
+        for call in (agent.act, agent.values):
+            with pytest.raises(UserError, match=message):
+                call(bad)
+    with pytest.raises(UserError, match=r"got -inf at \[5\] of observation 1$"):
+        agent.act_batch([zeros, [*zeros[1:], -np.inf]])
+    with pytest.raises(UserError, match=r"expected ended of shape \(1,\), as the last observations, got \(2,\)"):
+        agent.reset([True, False])
 
 
 def test_resume_goes_on_with_the_same_action_set(tiny, tmp_path):

@@ -65,12 +65,16 @@ class TrainedAgent:
             self._begin(0)
         else:
             mask = np.asarray(ended, bool)
+            if mask.shape != (self._num_envs,):
+                raise UserError(
+                    f"expected ended of shape ({self._num_envs},), as the last observations, got {mask.shape}"
+                )
             self._frames[mask], self._position[mask] = 0, 0
 
     def act(self, observation: Any, action_mask: Any = None) -> int:
         """The primitive action to play after `observation`, of one environment; `action_mask` [primitives]."""
-        masks = None if action_mask is None else np.asarray(action_mask)[None]
-        return int(self.act_batch(np.asarray(observation)[None], masks)[0])
+        masks = None if action_mask is None else _as_array(action_mask, "an action mask")[None]
+        return int(self.act_batch(_as_array(observation)[None], masks)[0])
 
     def act_batch(self, observations: Any, action_masks: Any = None) -> np.ndarray:
         """[N] the primitive actions to play after `observations` [N, ...]; `action_masks` [N, primitives]."""
@@ -91,7 +95,7 @@ class TrainedAgent:
 
     def values(self, observation: Any) -> np.ndarray:
         """[A] values of all actions, macros included, for an observation that begins an episode."""
-        observations = self._checked(np.asarray(observation)[None])
+        observations = self._checked(_as_array(observation)[None])
         frames = np.zeros((1, self._agent.config.agent.stack, *observations.shape[1:]), observations.dtype)
         frames[:, -1] = observations
         return np.asarray(self._values(self._params, self._similarity, frames))[0]
@@ -104,16 +108,25 @@ class TrainedAgent:
         self._action = np.zeros(num_envs, np.int64)
 
     def _checked(self, observations: Any) -> np.ndarray:
-        info, array = self._agent.info, np.asarray(observations)
-        if array.shape[1:] != info.observation_shape:
+        """[N, ...] in the type of the network's input, or a `UserError`."""
+        info, array = self._agent.info, _as_array(observations)
+        if array.ndim == 0 or array.shape[1:] != info.observation_shape:
             raise UserError(f"expected observations of shape {info.observation_shape}, got {array.shape[1:]}")
         if not np.can_cast(array.dtype, info.observation_dtype, "same_kind"):
             raise UserError(f"expected observations of type {info.observation_dtype}, got {array.dtype}")
-        return array.astype(info.observation_dtype)
+        with np.errstate(over="ignore"):  # infinite afterwards
+            array = array.astype(info.observation_dtype)
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            number, *place = np.argwhere(~np.isfinite(array))[0].tolist()
+            raise UserError(
+                f"expected observations of finite numbers, got {array[(number, *place)]} at {place} of observation "
+                f"{number}"
+            )
+        return array
 
     def _checked_masks(self, action_masks: Any, num_envs: int) -> np.ndarray:
         """[N, primitives] bool, or a `UserError`."""
-        masks, expected = np.asarray(action_masks), (num_envs, self.actions.num_primitives)
+        masks, expected = _as_array(action_masks, "action masks"), (num_envs, self.actions.num_primitives)
         if masks.shape != expected or masks.dtype.kind not in "biu":
             raise UserError(
                 f"expected action masks of truth values of shape {expected}, got {masks.dtype}{masks.shape}"
@@ -140,6 +153,13 @@ class TrainedAgent:
     @partial(jax.jit, static_argnums=0)
     def _values(self, params: Any, similarity: Array, frames: Array) -> Array:
         return self._agent.learner.values(params, ops.frames_to_channels(frames), similarity, None)
+
+
+def _as_array(value: Any, what: str = "observations") -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise UserError(f"expected {what} as an array, got a list with parts of different lengths") from None
 
 
 def load_agent(
