@@ -7,6 +7,7 @@ such as /dev/null, a terminal or a pipe, is written directly.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import stat
@@ -37,7 +38,8 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise
     finally:
         if not special:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # which would hide the error that ended the block
+                partial.unlink(missing_ok=True)
     sync_directory(target.parent)
 
 

@@ -51,6 +51,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {printable(message)} (see '{self.prog} --help')\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is sys.stdout:
+            file.write(message)  # argparse hides that output cannot be written
+        else:
+            super()._print_message(message, file)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        sys.stdout.flush()
+        super().exit(status, message)
+
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As usual, but an unknown flag is named alone, with the flags that resemble it."""
         parsed, unknown = self.parse_known_args(args, namespace)
@@ -81,23 +91,12 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code: 0 fine, 1 failed, 2 bad usage, 128 + number after a signal."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    parser = _top_parser()
-    if not argv or argv[0] not in COMMANDS:
-        parser.parse_args(argv)  # --help and --version exit here; so does an unknown command
-        parser.print_help()
-        return 2
-    name, rest = argv[0], argv[1:]
-    module_name, help_text = COMMANDS[name]
-    module = importlib.import_module(module_name)
-    command = Parser(prog=f"masp {name}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    command.description = module.__doc__ or help_text
+    _open_closed_streams()
+    name = f"masp {argv[0]}" if argv and argv[0] in COMMANDS else "masp"
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            module.add_arguments(command)
-            if not {"-h", "--help"}.isdisjoint(rest) and hasattr(module, "explain"):
-                module.explain(command, rest)
-            code = int(module.run(command.parse_args(rest)) or 0)
+            code = _run(argv)
             sys.stdout.flush()  # output that cannot be written is an error of this command
             return code
         except UserError as error:
@@ -109,10 +108,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # the reader of our output went away, as `masp ... | head` does
             _discard_output()
             return 1
-        except OSError as error:
+        except OSError as error:  # the system refused; a path that cannot be meant is a `UserError`
             place = f"{error.filename}: " if error.filename is not None else ""
-            wrong_path = isinstance(error, (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError))
-            return _failed(name, f"{place}{error.strerror or error}", 2 if place and wrong_path else 1)
+            return _failed(name, f"{place}{error.strerror or error}", 1)
+
+
+def _run(argv: list[str]) -> int:
+    """Run one command; its exit code."""
+    if not argv or argv[0] not in COMMANDS:
+        parser = _top_parser()
+        parser.parse_args(argv)  # --help and --version exit here; so does an unknown command
+        parser.print_help()
+        return 2
+    name, rest = argv[0], argv[1:]
+    module_name, help_text = COMMANDS[name]
+    module = importlib.import_module(module_name)
+    command = Parser(prog=f"masp {name}", description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.description = module.__doc__ or help_text
+    module.add_arguments(command)
+    if not {"-h", "--help"}.isdisjoint(rest) and hasattr(module, "explain"):
+        module.explain(command, rest)
+    return int(module.run(command.parse_args(rest)) or 0)
+
+
+def _open_closed_streams() -> None:
+    """Give output somewhere to go where the caller has closed it, as `masp ... >&-` does."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
 
 
 def _failed(name: str, message: str, code: int, cause: BaseException | None = None) -> int:
@@ -121,9 +144,10 @@ def _failed(name: str, message: str, code: int, cause: BaseException | None = No
         sys.stdout.flush()
     except OSError:
         _discard_output()
-    print(f"masp {name}: {printable(message)}", file=sys.stderr)
-    if cause is not None:
-        traceback.print_exception(cause, file=sys.stderr)
+    with contextlib.suppress(OSError):  # where stderr cannot be written, the exit code alone says it
+        print(f"{name}: {printable(message)}", file=sys.stderr)
+        if cause is not None:
+            traceback.print_exception(cause, file=sys.stderr)
     return code
 
 

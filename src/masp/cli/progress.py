@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,7 @@ class TrainProgress(Callback):
 
     def on_message(self, text: str) -> None:
         if self._bar is None:
-            print(printable(text), file=sys.stderr, flush=True)
+            _print_status(printable(text))
         else:
             self._bar.console.print(Text(printable(text)))
 
@@ -89,7 +90,7 @@ class TrainProgress(Callback):
         return (frames - last[1]) * len(self._frames) / max(self._last_row[0] - last[0], 1e-6)
 
     def _print(self, text: str) -> None:
-        print(f"{self._label}: {text}", file=sys.stderr, flush=True)
+        _print_status(f"{self._label}: {text}")
 
     def _update(self, frames: int, **fields: Any) -> None:
         """Show the bar, which begins with the first thing that there is to say."""
@@ -99,6 +100,12 @@ class TrainProgress(Callback):
             self._bar.add_task(self._label, total=total, speed=None, runs=1, figures=[], **fields)
             self._bar.start()
         self._bar.update(self._bar.task_ids[0], completed=min(frames, total or 0), total=total, **fields)
+
+
+def _print_status(text: str) -> None:
+    """A line on stderr; training goes on where nobody can read it, as behind a closed pipe."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 class TrainingColumn(ProgressColumn):
