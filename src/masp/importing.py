@@ -95,7 +95,10 @@ def _main_module() -> str | None:
     file = getattr(main, "__file__", None)
     if file is None or not Path(file).stem.isidentifier():
         return None
-    spec = importlib.util.find_spec(Path(file).stem)
+    try:
+        spec = importlib.util.find_spec(Path(file).stem)
+    except ValueError:  # a module of this name was made by hand
+        return None
     same = spec is not None and spec.origin is not None and Path(spec.origin).resolve() == Path(file).resolve()
     return Path(file).stem if same else None
 
