@@ -128,7 +128,7 @@ def test_a_mask_that_allows_nothing_is_named_in_a_compiled_evaluation(config):
     train(replace(config, env="jax-masked"))
     masp.environments.registry.register("jax-masked", JaxMaskedEnv(empty_at=5))
     with pytest.raises(TrainingError, match=r"^jax-masked: the action mask allows no action \(evaluation episode \d"):
-        masp.load_run(config.out).evaluate(8)
+        masp.load_run(config.out).evaluate(64)
 
 
 @pytest.mark.parametrize(
