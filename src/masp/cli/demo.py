@@ -125,6 +125,8 @@ def _introduce(args: argparse.Namespace) -> None:
 
 def _fresh(out: Path) -> Path:
     """An empty directory; only an earlier demo is ever removed."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; choose another --out")
     marker = out / ".masp-demo"
     if out.exists() and any(out.iterdir()):
         if not marker.exists():
