@@ -171,6 +171,12 @@ def test_progress_and_close_that_raise_lose_nothing(config, tmp_path):
     assert (tmp_path / "run" / "summary.json").exists()
 
 
+def test_a_mistake_that_a_callback_names_is_the_line(config, tmp_path):
+    with pytest.raises(UserError, match=r"^choose another --metric$"):
+        train(config, callbacks=[StopAt(60, UserError("choose another --metric"))])
+    assert checkpoint_files(tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("callbacks", "got"), [([7], "int"), ([StopAt], "type"), (StopAt(1, None), "one StopAt")], ids=str
 )

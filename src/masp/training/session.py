@@ -67,7 +67,7 @@ class Session:
         with contextlib.ExitStack() as stack:  # closes all of them, even if one raises
             for callback in reversed(self._callbacks):
                 if kind is not None:  # an error on the way out must not hide the one that ended training
-                    stack.enter_context(contextlib.suppress(UserCodeError))
+                    stack.enter_context(contextlib.suppress(UserError))
                 stack.callback(self._invoke, callback, "close")
             for part in reversed(parts):
                 stack.callback(part.close)
@@ -300,6 +300,8 @@ class Session:
             if self._views and moment not in ("on_start", "on_checkpoint", "on_end", "close"):
                 self._save()
                 self._writer.wait()
+            if isinstance(error, UserError):  # says itself what to do
+                raise
             paths = ", ".join(str(run.path) for run in self._runs)
             raise UserCodeError(
                 f"{paths}: the callback {type(callback).__name__}.{moment} raised {one_line(error)}; what was trained "
