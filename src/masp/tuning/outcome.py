@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import optuna
+from matplotlib.ticker import NullFormatter
 from optuna.trial import TrialState
 
 from masp import json_text
@@ -89,6 +90,8 @@ def draw(study: optuna.Study, what: Search) -> Path | None:
             panel.set_xticks(range(len(axis.choices)), [str(choice) for choice in axis.choices])
         elif axis.is_logarithmic:
             panel.set_xscale("log")
+            panel.set_xlim(axis.low / 1.2, axis.high * 1.2)  # at least one power of ten; minor labels overlap
+            panel.xaxis.set_minor_formatter(NullFormatter())
         panel.set_title(f"importance {shares[axis.name]:.2f}" if axis.name in shares else "", fontsize=9)
         panel.set_xlabel(axis.name)
     panels[0][0].set_ylabel(f"mean {what.metric}")
