@@ -178,7 +178,9 @@ def test_a_mistake_that_a_callback_names_is_the_line(config, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("callbacks", "got"), [([7], "int"), ([StopAt], "type"), (StopAt(1, None), "one StopAt")], ids=str
+    ("callbacks", "got"),
+    [([7], "int"), ([StopAt], "type"), (StopAt(1, None), "one StopAt")],
+    ids=["number", "class", "no list"],
 )
 def test_what_is_no_callback_is_refused(callbacks, got, config, tmp_path):
     with pytest.raises(UserError, match=f"callbacks must be a list of objects of .* masp.Callback, got {got}$"):
