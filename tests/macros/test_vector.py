@@ -211,6 +211,8 @@ def test_invalid_arguments_are_named():
         MacroVectorEnv(unstated, MACROS)
     with pytest.raises(UserError, match=r"needs a gymnasium\.vector\.VectorEnv, got TapeEnv"):
         MacroVectorEnv(TapeEnv(), MACROS)
+    with pytest.raises(UserError, match=r"actions must be a masp\.ActionSet, got 'macros\.json'; make one with"):
+        MacroVectorEnv(tapes(), "macros.json")
     with pytest.raises(UserError, match=r"made for 2 primitive actions, but .* has 3"):
         MacroVectorEnv(tapes(), ActionSet(2, [(0, 1)]))
     with pytest.raises(UserError, match=r"continuous actions \(Box\)"):

@@ -139,6 +139,8 @@ def test_invalid_arguments_are_named():
         MacroActionEnv(gymnasium.make("CartPole-v1"), ActionSet(3, [(2, 2)]))
     with pytest.raises(UserError, match="made for 2 primitive actions, but TapeEnv has 3"):
         MacroActionEnv(TapeEnv(), ACTIONS)
+    with pytest.raises(UserError, match=r"actions must be a masp\.ActionSet, got \[\(0, 1\)\]; make one with"):
+        MacroActionEnv(gymnasium.make("CartPole-v1"), [(0, 1)])
     with pytest.raises(UserError, match="gamma must be between 0 and 1"):
         MacroActionEnv(TapeEnv(), ActionSet(3), gamma=1.5)
     shifted = TapeEnv()

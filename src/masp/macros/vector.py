@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
-from masp.macros.wrapper import env_name, num_actions
+from masp.macros.wrapper import env_name, require_fit
 
 HANDLED = (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP)
 
@@ -53,7 +53,7 @@ class MacroVectorEnv(gymnasium.vector.VectorWrapper):
             raise UserError(f"MacroVectorEnv needs a gymnasium.vector.VectorEnv, got {type(env).__name__}")
         if not 0.0 <= gamma <= 1.0:
             raise UserError(f"gamma must be between 0 and 1, got {gamma}")
-        actions.require_primitives(num_actions(env), env_name(env))
+        require_fit(actions, env)
         self._resets_next_step = _autoreset_mode(env) == AutoresetMode.NEXT_STEP
         super().__init__(env)
         self.actions = actions

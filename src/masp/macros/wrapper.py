@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from masp.errors import UserError
+from masp.json_text import shortened
 from masp.macros.actions import ActionSet
 
 
@@ -27,6 +28,16 @@ def num_actions(env: gymnasium.Env | gymnasium.vector.VectorEnv) -> int:
     if space.start != 0:
         raise UserError(f"{env_name(env)} numbers its actions from {space.start}; masp needs Discrete with start=0")
     return int(space.n)
+
+
+def require_fit(actions: ActionSet, env: gymnasium.Env | gymnasium.vector.VectorEnv) -> None:
+    """Raise `UserError` unless `actions` is an action set made for the primitives of the environment."""
+    if not isinstance(actions, ActionSet):
+        raise UserError(
+            f"actions must be a masp.ActionSet, got {shortened(actions)}; make one with "
+            "masp.ActionSet(num_primitives, macros) or masp.ActionSet.load(file)"
+        )
+    actions.require_primitives(num_actions(env), env_name(env))
 
 
 class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
@@ -61,7 +72,7 @@ class MacroActionEnv(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
     def __init__(self, env: gymnasium.Env, actions: ActionSet, gamma: float = 0.99):
         if not 0.0 <= gamma <= 1.0:
             raise UserError(f"gamma must be between 0 and 1, got {gamma}")
-        actions.require_primitives(num_actions(env), env_name(env))
+        require_fit(actions, env)
         # Gymnasium rebuilds the wrapper from the environment's spec with these arguments.
         gymnasium.utils.RecordConstructorArgs.__init__(self, actions=actions, gamma=gamma)
         gymnasium.Wrapper.__init__(self, env)
