@@ -142,7 +142,8 @@ def test_mistakes_are_named():
         MaspDQN(ShortPolicy, pole(), **QUICK)
     with pytest.raises(UserError, match="Adagrad"):
         MaspDQN("MlpPolicy", pole(), policy_kwargs={"optimizer_class": torch.optim.Adagrad}, **QUICK)
-    with pytest.raises(UserError, match="meta_period_updates must be at least 1, got 0"):
-        MaspDQN("MlpPolicy", pole(), meta_period_updates=0, **QUICK)
+    for period in (0, 1.5):
+        with pytest.raises(UserError, match=f"meta_period_updates must be a whole number of at least 1, got {period}"):
+            MaspDQN("MlpPolicy", pole(), meta_period_updates=period, **QUICK)
     with pytest.raises(UserError, match="penalty_weight"):
         MaspDQN("MlpPolicy", pole(), penalty_weight=-1.0, **QUICK)

@@ -351,3 +351,34 @@ def test_what_it_cannot_take_is_refused_in_one_line():
     refused("does not depend on", lambda: meta.learn(torch.ones((), requires_grad=True) * 2))
     meta.remember(batch[0][:, :2])
     refused("cannot be differentiated: RuntimeError", lambda: meta.learn(td_loss(network, batch)))
+    refused("q has no gradient", lambda: meta.penalty(network(batch[0]).detach()))
+    refused("q must be a Tensor", lambda: meta.penalty(np.zeros((6, 7))))
+    with torch.no_grad():
+        assert meta.penalty(network(batch[0])) > 0  # to be logged
+    for norm in (-1.0, 0, float("nan"), "10"):
+        refused("max_gradient_norm must be", with_optimizer(lambda p: sgd(p, 0.1), max_gradient_norm=norm))
+    dropping = nn.Sequential(network, nn.Dropout(0.1))
+    refused(r"Dropout \(1\) draws random numbers", lambda: kind(dropping, sgd(network.parameters(), 0.1), ACTIONS))
+    refused("there is no mean, similarity, square, steps in the state", lambda: meta.load_state_dict({}))
+
+
+def test_a_meta_gradient_that_is_not_finite_changes_nothing():
+    rng = np.random.default_rng(0)
+    network, batch = make_network(rng), tensors(make_batch(rng))
+    optimizer = torch.optim.SGD(network.parameters(), 0.1)
+    meta = masp.torch.MetaSimilarity(network, optimizer, ACTIONS)
+    before = meta.similarity
+
+    def learn(factor):
+        (td_loss(network, batch) + meta.penalty(network(batch[0]))).backward()
+        meta.remember(batch[0])
+        optimizer.step()
+        meta.learn(factor * td_loss(network, batch))
+
+    learn(float("nan"))
+    assert torch.equal(meta.similarity, before) and meta.skipped == 1
+    again = masp.torch.MetaSimilarity(network, optimizer, ACTIONS)
+    again.load_state_dict(meta.state_dict())
+    assert again.skipped == 1
+    learn(1.0)
+    assert meta.skipped == 1 and meta.similarity.isfinite().all() and not torch.equal(meta.similarity, before)

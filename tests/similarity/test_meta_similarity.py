@@ -281,7 +281,7 @@ def test_networks_with_other_outputs_are_refused():
     [
         (optax.adam(1e-3), "not finite where a gradient is 0.*eps_root"),
         (optax.sign_sgd(1e-3), "derivative is 0"),
-        (optax.MultiSteps(optax.sgd(0.1), 4).gradient_transformation(), "derivative is 0"),
+        (optax.MultiSteps(optax.sgd(0.1), 2).gradient_transformation(), "derivative is 0"),
         (optax.lbfgs(), "cannot be differentiated"),
         ("adam", "must be an optax.GradientTransformation, got str"),
     ],
@@ -290,6 +290,29 @@ def test_networks_with_other_outputs_are_refused():
 def test_optimisers_without_a_derivative_are_refused(optimiser, match):
     params = make_params(np.random.default_rng(0))
     refused(match, lambda: make_meta(optimiser).init(params, jnp.zeros((3, INPUTS))))
+
+
+@pytest.mark.parametrize(
+    "optimiser",
+    [
+        optax.adam(optax.linear_schedule(0.0, 1e-3, 100), eps_root=1e-16),
+        optax.chain(clip(0.5), optax.inject_hyperparams(optax.rmsprop)(1e-3)),
+    ],
+    ids=["warm-up", "injected"],
+)
+def test_schedules_and_wrapped_optimisers_are_taken(optimiser):
+    params = make_params(np.random.default_rng(0))
+    make_meta(optimiser).init(params, jnp.zeros((3, INPUTS)))
+
+
+def test_a_network_that_stops_the_gradient_is_refused():
+    params, observations = make_params(np.random.default_rng(0)), jnp.zeros((3, INPUTS))
+    stopped = jax.jit(lambda params, x: jax.lax.stop_gradient(q_function(params, x)))
+    meta = masp.MetaSimilarity(stopped, OPTIMISERS["sgd"], ACTIONS)
+    refused("behind a stop_gradient", lambda: meta.init(params, observations))
+    refused("behind a stop_gradient", lambda: jax.jit(lambda p: meta.init(p, observations))(params))
+    partly = masp.MetaSimilarity(lambda p, x: q_function(p, x) - stopped(p, x), OPTIMISERS["sgd"], ACTIONS)
+    partly.init(params, observations)
 
 
 def test_an_optimiser_is_refused_under_jit_too():
@@ -329,6 +352,11 @@ def test_gradients_of_something_else_are_refused():
     other = gradient | {"b1": jnp.zeros(3)}
     line = r"held_out_gradient\['b1'\] has shape \(3,\), the parameter \(7,\)"
     refused(line, lambda: meta.learn(state, params, opt_state, gradient, batch[0], other))
+    strange = OPTIMISERS["clipped adam"].init(params)
+    line = "opt_state is not a state of this optimiser"
+    refused(line, lambda: meta.learn(state, params, strange, gradient, batch[0], gradient))
+    line = r"q_function's output has shape \[7\], expected \[B, 7\]"
+    refused(line, lambda: meta.learn(state, params, opt_state, gradient, batch[0][0], gradient))
 
 
 @pytest.mark.parametrize(
@@ -336,6 +364,7 @@ def test_gradients_of_something_else_are_refused():
     [
         ({"penalty_weight": -1.0}, "penalty_weight must be a number of at least 0"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number of at least 0"),
+        ({"penalty_weight": "1"}, "penalty_weight must be a number of at least 0"),
         ({"penalty_form": "max"}, "penalty_form must be one of"),
         ({"actions": 2.5}, "actions must be an ActionSet or a number"),
         ({"q_function": None}, "q_function must be a function"),

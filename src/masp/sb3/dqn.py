@@ -66,8 +66,10 @@ class MaspDQN(DQN):
         _init_setup_model: bool = True,
         **kwargs: Any,
     ):
-        if meta_period_updates < 1:
-            raise UserError(f"MaspDQN: meta_period_updates must be at least 1, got {meta_period_updates}")
+        if not isinstance(meta_period_updates, (int, np.integer)) or meta_period_updates < 1:
+            raise UserError(
+                f"MaspDQN: meta_period_updates must be a whole number of at least 1, got {meta_period_updates}"
+            )
         super().__init__(policy, env, *args, _init_setup_model=False, **kwargs)
         self.penalty_weight, self.meta_learning_rate = penalty_weight, meta_learning_rate
         self.meta_period_updates = meta_period_updates

@@ -88,8 +88,12 @@ class MetaSimilarity:
           start: `constant` (all pairs equally, slightly similar), `overlap` of the macros, `identity` (a stationary
             point: only for use without `learn`), a `Bundle`, or a similarity [A, A].
         """
-        values = _shape_of("q_function", self.q_function, params, inputs)
-        requirements.require_outputs(values.shape, None, self.action_set, "q_function's output")
+        values = self._require_values(params, inputs)
+        if not _has_gradient(lambda params: self.q_function(params, inputs), params):
+            raise UserError(
+                "MetaSimilarity: the values of q_function do not depend on params, or lie behind a stop_gradient, so "
+                "that a penalty would change nothing"
+            )
         require_differentiable(self.optimiser, params)
         matrix = requirements.starting_similarity(start, self.action_set, not isinstance(self.actions, ActionSet))
         similarity = project(jnp.asarray(matrix, jnp.promote_types(values.dtype, jnp.float32)))
@@ -120,6 +124,10 @@ class MetaSimilarity:
         """
         for name, tree in (("gradient", gradient), ("held_out_gradient", held_out_gradient)):
             _require_like(params, tree, name)
+        right_state = jax.eval_shape(self.optimiser.init, params)
+        if jax.tree.structure(right_state) != jax.tree.structure(opt_state):  # type: ignore[operator]
+            raise UserError("learn: opt_state is not a state of this optimiser: the trees differ")
+        self._require_values(params, inputs)
         step = InnerStep(params, opt_state, gradient, inputs, None, None, state.similarity)  # type: ignore[arg-type]
 
         def values(params: Params, step: InnerStep) -> Array:
@@ -153,6 +161,12 @@ class MetaSimilarity:
         """Actions and similarity, to save with `masp.save_bundle` and to start another agent from."""
         return Bundle(self.action_set, np.asarray(state.similarity, np.float32))
 
+    def _require_values(self, params: Params, inputs: Any) -> jax.ShapeDtypeStruct:
+        """The shape of the action values, or one line why they cannot be those of the actions."""
+        values = _shape_of("q_function", self.q_function, params, inputs)
+        requirements.require_outputs(values.shape, None, self.action_set, "q_function's output")
+        return values
+
     @property
     def _descent(self) -> Descent:
         return Descent(entropy_weight=self.entropy_weight)
@@ -172,6 +186,16 @@ def _shape_of(name: str, function: Callable[..., Any], *args: Any) -> jax.ShapeD
     if not hasattr(shape, "shape"):
         raise UserError(f"{name} must return one array of action values [B, A], got {type(shape).__name__}")
     return shape
+
+
+def _has_gradient(function: Callable[[Params], Array], params: Params) -> bool:
+    """Whether the derivative of `function` in `params` is more than 0 by construction; no value is computed."""
+    jaxpr = jax.make_jaxpr(lambda tangent: jax.jvp(function, (params,), (tangent,))[1])(params).jaxpr
+    needed = {id(variable) for variable in jaxpr.outvars}
+    for equation in reversed(jaxpr.eqns):
+        if any(id(variable) in needed for variable in equation.outvars):
+            needed.update(id(variable) for variable in equation.invars)
+    return any(id(variable) in needed for variable in jaxpr.invars)
 
 
 def _require_like(params: Params, tree: Params, name: str) -> None:

@@ -30,7 +30,8 @@ def require_settings(penalty_weight: Any, learning_rate: Any, penalty_form: str,
     """Raise `UserError` for a setting out of range; traced values pass, because nothing is known of them."""
     numbers = {"penalty_weight": penalty_weight, "learning_rate": learning_rate, "entropy_weight": entropy_weight}
     for name, value in numbers.items():
-        if isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0):
+        numeric = isinstance(value, (int, float)) or hasattr(value, "dtype")
+        if not numeric or (isinstance(value, (int, float)) and not (math.isfinite(value) and value >= 0)):
             raise UserError(f"MetaSimilarity: {name} must be a number of at least 0, got {value}")
     if penalty_form not in PENALTY_FORMS:
         raise UserError(f"MetaSimilarity: penalty_form must be one of {', '.join(PENALTY_FORMS)}, got {penalty_form!r}")

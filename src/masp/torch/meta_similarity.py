@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ from masp.torch.optimizers import require_supported, step_of
 
 Tensors = dict[str, Tensor]
 _LIBRARY = "masp.torch.MetaSimilarity"
+_DROPOUT = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
 class InnerStep(NamedTuple):
@@ -48,8 +50,8 @@ class MetaSimilarity:
     """A similarity between the actions of an agent, learned by meta-gradient while the agent learns.
 
     Args:
-      q_network: gives action values [B, A]; layers that draw random numbers (dropout) are not supported, noise that is
-        kept in buffers is.
+      q_network: gives action values [B, A]; layers that draw random numbers (dropout) are refused, noise that is kept
+        in buffers is not.
       optimizer: of the network's parameters: SGD, Adam, AdamW or RMSprop of `torch.optim`.
       actions: the actions, in the order of the network's outputs; or their number, if nothing else is known.
       penalty_weight: weight of the penalty in the loss.
@@ -75,24 +77,36 @@ class MetaSimilarity:
         requirements.require_settings(penalty_weight, learning_rate, penalty_form, entropy_weight)
         if not isinstance(q_network, nn.Module):
             raise UserError(f"{_LIBRARY}: q_network must be a torch.nn.Module, got {type(q_network).__name__}")
+        _require_no_dropout(q_network)
         self.q_network, self.optimizer = q_network, optimizer
         self._params = {name: p for name, p in q_network.named_parameters() if p.requires_grad}
         require_supported(optimizer, q_network.parameters())
         self.action_set = requirements.action_set(actions)
         self.penalty_weight, self.learning_rate = penalty_weight, learning_rate
         self.penalty_form, self.entropy_weight = penalty_form, entropy_weight
+        if max_gradient_norm is not None and not (isinstance(max_gradient_norm, Real) and max_gradient_norm > 0):
+            raise UserError(f"{_LIBRARY}: max_gradient_norm must be a number above 0 or None, got {max_gradient_norm}")
         self.max_gradient_norm = max_gradient_norm
         matrix = requirements.starting_similarity(start, self.action_set, not isinstance(actions, ActionSet))
         like = next(iter(self._params.values()))
         dtype = torch.promote_types(like.dtype, torch.float32)
         self.similarity = mathematics.project(torch.as_tensor(matrix, dtype=dtype, device=like.device))
         """[A, A], symmetric, in [0, 1], ones on the diagonal."""
+        self.skipped = 0
+        """Meta-steps left out because the meta-gradient was not finite."""
         self._adam = mathematics.Adam(self.similarity)
         self._inner_step: InnerStep | None = None
 
     def penalty(self, q: Tensor) -> Tensor:
         """[] the weighted penalty of action values [B, A], to be added to the TD loss; `q` receives gradient."""
+        if not isinstance(q, Tensor):
+            raise UserError(f"{_LIBRARY}: penalty: q must be a Tensor [B, A], got {type(q).__name__}")
         requirements.require_outputs(tuple(q.shape), None, self.action_set, "penalty: q")
+        if torch.is_grad_enabled() and not q.requires_grad:
+            raise UserError(
+                f"{_LIBRARY}: penalty: q has no gradient, so that the penalty would change nothing; give it the output "
+                "of the Q-network, not detached and not computed under no_grad"
+            )
         return self._weighted_penalty(q, self.similarity)
 
     def remember(self, *inputs: Any) -> None:
@@ -140,9 +154,15 @@ class MetaSimilarity:
         )
 
     def learn(self, held_out_loss: Tensor) -> None:
-        """One step of the similarity down the meta-gradient, lines 14-18 of Algorithm 1; forgets the inner step."""
+        """One step of the similarity down the meta-gradient, lines 14-18 of Algorithm 1; forgets the inner step.
+
+        A meta-gradient that is not finite changes nothing and is counted in `skipped`.
+        """
         slope = self.meta_gradient(held_out_loss)
         self._inner_step = None
+        if not slope.isfinite().all():
+            self.skipped += 1
+            return
         direction = self._adam.direction(slope)
         if self.entropy_weight:
             direction = direction - self.entropy_weight * torch.func.grad(mathematics.row_entropy)(self.similarity)
@@ -154,14 +174,18 @@ class MetaSimilarity:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must hold: tensors and numbers."""
-        return {"similarity": self.similarity, **self._adam.state_dict()}
+        return {"similarity": self.similarity, "skipped": self.skipped, **self._adam.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict()`."""
+        missing = {"similarity", "mean", "square", "steps"} - set(state)
+        if missing:
+            raise UserError(f"{_LIBRARY}: load_state_dict: there is no {', '.join(sorted(missing))} in the state")
         similarity = state["similarity"]
         require_similarity(similarity.cpu().numpy().astype(np.float32), len(self.action_set), "state_dict")
         self.similarity = similarity.to(self.similarity)
         self._adam.load_state_dict(state)
+        self.skipped = int(state.get("skipped", 0))
 
     def _weighted_penalty(self, q: Tensor, similarity: Tensor) -> Tensor:
         return self.penalty_weight * mathematics.batch_penalty(q, similarity, self.penalty_form)
@@ -185,3 +209,11 @@ class MetaSimilarity:
             raise UserError(f"{_LIBRARY}: held_out_loss does not depend on the parameters of the Q-network")
         pairs = zip(names, params, gradients, strict=True)
         return {name: torch.zeros_like(p) if g is None else g for name, p, g in pairs}
+
+
+def _require_no_dropout(q_network: nn.Module) -> None:
+    """Raise `UserError` for layers that draw random numbers: the meta-gradient would see other ones than the loss."""
+    for name, layer in q_network.named_modules():
+        if isinstance(layer, _DROPOUT) and layer.p:
+            kind = type(layer).__name__
+            raise UserError(f"{_LIBRARY}: {kind} ({name}) draws random numbers, which the meta-gradient cannot repeat")
