@@ -108,7 +108,7 @@ def compiled_programs(config: TrainConfig) -> dict[str, tuple[Any, ...]]:
     state = jax.eval_shape(CompiledLoop._init, loop, keys, start)
     learner = state.agent.learner
     policy = Policy(learner.params, agent.learner.similarity.context(learner.similarity), state.agent.macros)
-    iteration = {"run": (CompiledLoop._run, loop, state, 1, True)}
+    iteration = {"run": (CompiledLoop.run, loop, state, 1, True)}
     if config.variant != "masp":
         return iteration
     return iteration | {

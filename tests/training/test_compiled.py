@@ -24,7 +24,7 @@ def test_the_replay_is_written_in_place(tiny_config, changes, steps_per_update):
     config = replace(tiny_config, steps_per_update=steps_per_update, **changes).resolved()
     loop = make_loop(config)
     state = init(loop, config, replace(config, seed=1))
-    program = loop._run.lower(loop, state, 1, True).compile().as_text()
+    program = loop.run.lower(loop, state, 1, True).compile().as_text()
     memory = state.agent.memory
     # With one update, which XLA takes out of its loop, the priorities are still copied.
     for part in (memory.observations, memory.tree[0]) if steps_per_update == 1 else (memory.observations,):
@@ -49,7 +49,7 @@ def test_learning_overwrites_what_the_decision_has_read(tiny_config):
     config = replace(tiny_config, variant="macros", steps_per_update=1, hidden=24).resolved()
     loop = make_loop(config)
     state = init(loop, config)
-    program = loop._run.lower(loop, state, 1, True).compile().as_text()
+    program = loop.run.lower(loop, state, 1, True).compile().as_text()
     assert_copied_in_branches(program, state.agent.learner.params["advantage_hidden"]["kernel"].shape)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -98,7 +97,7 @@ class AgentState(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The small part of a state that people look at."""
+    """The part of a state that metrics and policy files are made from."""
 
     params: Any
     similarity: Any  # [A, A] or factors: what the network sees
@@ -146,7 +145,7 @@ class Agent:
 
     @property
     def learns_inside_macros(self) -> bool:
-        """Whether steps inside macros teach; without macros they would be the same transitions once more."""
+        """Whether steps inside macros are learned from; without macros they would repeat the same transitions."""
         single_decisions = self.config.variant == "outcomes" and self.config.agent.n_step > 1
         return self.config.agent.intra_option and (bool(self.actions.macros) or single_decisions)
 
@@ -164,7 +163,7 @@ class Agent:
         return ticks
 
     def init(self, keys: Keys, observation: Array, start: Start, mask: Array | None = None) -> AgentState:
-        """Before the first tick; `observation` [N, ...] and action mask [N, P], if any, come from the first reset."""
+        """The initial state; `observation` [N, ...] and action mask [N, P], if any, come from the first reset."""
         key_network, _ = jax.random.split(keys.start)
         acting = self.actor(start.macros)
         actor = acting.init(observation, mask)
@@ -180,7 +179,7 @@ class Agent:
         return AgentState(learner, memory, actor, tally, keys, tick, unused, macros)
 
     def report(self, state: AgentState) -> Report:
-        """What to show of `state`."""
+        """The part of `state` that metrics and policy files are made from."""
         learner, actor = state.learner, state.actor
         context = self.learner.similarity.context(learner.similarity)
         return Report(learner.params, context, actor.usage, actor.steps, state.tally)
@@ -235,16 +234,9 @@ class Agent:
         numbers = state.learner.updates + jnp.arange(count)
         return jax.vmap(lambda number: jax.random.split(jax.random.fold_in(state.keys.learn, number), 3))(numbers)
 
-    def update(self, state: AgentState, keys: Array) -> AgentState:
-        """Sample, learn, reprioritise."""
-        state = self._update(state, keys, self._batch)
-        return state._replace(unused_steps=state.unused_steps - self.config.agent.steps_per_update)
-
-    def pretrain(self, state: AgentState, keys: Array) -> AgentState:
-        """Learn from demonstrations alone, before the first step."""
-        return self._update(state, keys, self._demonstrated_batch)
-
-    def _update(self, state: AgentState, keys: Array, draw: Callable[[AgentState, Array], Batch]) -> AgentState:
+    def update(self, state: AgentState, keys: Array, demonstrated: bool = False) -> AgentState:
+        """Sample, learn, reprioritise; `demonstrated`: from demonstrations alone, before the first step."""
+        draw = self._demonstrated_batch if demonstrated else self._batch
         key_batch, key_held_out, key_update = keys
         batch = draw(state, key_batch)
         learner, losses, metrics = self.learner.update(
@@ -257,7 +249,8 @@ class Agent:
             updates=state.tally.updates + 1,
             metrics=jax.tree.map(jnp.add, state.tally.metrics, metrics),
         )
-        return state._replace(learner=learner, memory=memory, tally=tally)
+        unused = state.unused_steps if demonstrated else state.unused_steps - self.config.agent.steps_per_update
+        return state._replace(learner=learner, memory=memory, tally=tally, unused_steps=unused)
 
     def _batch(self, state: AgentState, key: Array) -> Batch:
         """Windows of the replay, a share of demonstrated ones, and transitions from inside those of the replay."""
@@ -319,7 +312,7 @@ def seed_axes(state: AgentState, own: Any = 0, shared: Any = None) -> AgentState
 
 
 def empty_tally(num_actions: int) -> Tally:
-    """Nothing counted yet, in NumPy; every number its own buffer, because the state is donated."""
+    """A tally of zeros, in NumPy; each number has its own buffer, because the state is donated."""
     episodes, successes, judged, episode_steps, updates = (np.zeros((), np.int32) for _ in range(5))
     bad_tick, bad_env, empty_mask_tick, empty_mask_env = (np.full((), -1, np.int32) for _ in range(4))
     zeros: Any = partial(np.zeros, dtype=np.float32)

@@ -77,12 +77,12 @@ def run(args: argparse.Namespace) -> int:
         from masp.environments.registry import family_of
         from masp.ops import cache_programs, tune_this_process
         from masp.training.tracking import TRACKERS
-        from masp.training.train import train
+        from masp.training.train import train_runs
 
         trackers = [TRACKERS[name]() for name in args.track]
         tune_this_process(family_of(config.env).preset)
         cache_programs()
-        result = train(config, args.resume, [progress, *trackers])
+        (result,) = train_runs([config], args.resume, [progress, *trackers])
     if args.json:
         print(json_text.dumps({"run_dir": str(result.run_dir), **result.summary}))
         return 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from masp.errors import TrainingError
 
@@ -22,12 +23,12 @@ class BackgroundWriter:
         self._thread.start()
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Do `job` later; raises what an earlier one raised."""
+        """Queue `job`; raises the error of an earlier job."""
         self._raise_error()
         self._jobs.put(job)
 
     def wait(self) -> None:
-        """Return when all jobs are done; raises what one of them raised."""
+        """Return when all jobs are done; raises the error of one that failed."""
         self._jobs.join()
         self._raise_error()
 
@@ -37,10 +38,9 @@ class BackgroundWriter:
         self._thread.join()
 
     def _raise_error(self) -> None:
-        if isinstance(self._error, OSError):
-            raise cannot_write(self._error) from self._error
         if self._error is not None:
-            raise self._error
+            with os_errors_end_the_run():
+                raise self._error
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
@@ -54,9 +54,13 @@ class BackgroundWriter:
         self._jobs.task_done()
 
 
-def cannot_write(error: OSError) -> TrainingError:
-    """The error that ends a run whose files cannot be written, as on a full disk."""
-    path = f"{error.filename}: " if error.filename else ""
-    return TrainingError(
-        f"{path}cannot write: {error.strerror or error}; the last checkpoint is whole, --resume goes on from it"
-    )
+@contextlib.contextmanager
+def os_errors_end_the_run() -> Iterator[None]:
+    """Where files cannot be written, as on a full disk, raise the `TrainingError` that says so."""
+    try:
+        yield
+    except OSError as error:
+        path = f"{error.filename}: " if error.filename else ""
+        raise TrainingError(
+            f"{path}cannot write: {error.strerror or error}; the last checkpoint is whole, --resume goes on from it"
+        ) from error

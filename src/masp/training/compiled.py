@@ -44,7 +44,7 @@ class CompiledLoop:
     def init(
         self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet], demonstrations: Any = ()
     ) -> TrainState:
-        """Before the first tick of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
+        """The initial state of these runs, which the agent's configuration fits (`lanes.shared_config`)."""
         starts = [start_of(config, self.agent, own) for config, own in zip(configs, actions, strict=True)]
         state = self._init(*jax.tree.map(lambda *leaves: np.stack(leaves), *starts))
         return state._replace(agent=state.agent._replace(demonstrations=demonstrations))
@@ -69,12 +69,9 @@ class CompiledLoop:
         del learn  # it is one program
         return "plays and learns"
 
-    def run(self, state: TrainState, ticks: int, learn: bool) -> TrainState:
-        """Play (and learn) for so many ticks; the given state is used up."""
-        return self._run(state, ticks, learn)
-
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _run(self, state: TrainState, ticks: Array, learn: Array) -> TrainState:
+    def run(self, state: TrainState, ticks: Array | int, learn: Array | bool) -> TrainState:
+        """Play (and learn) for so many ticks; the given state is used up."""
         devices, specs = _devices(state.agent), self._axes(state, OWN, SHARED)
 
         def run(state: TrainState, ticks: Array, learn: Array) -> TrainState:
@@ -82,15 +79,12 @@ class CompiledLoop:
 
         return devices.spread(run, (specs, SHARED, SHARED), specs)(state, ticks, learn)
 
-    def pretrain(self, state: TrainState, updates: int) -> TrainState:
-        """Make so many updates on demonstrations; the given state is used up."""
-        return self._pretrain(state, updates)
-
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _pretrain(self, state: TrainState, updates: Array) -> TrainState:
+    def pretrain(self, state: TrainState, updates: Array | int) -> TrainState:
+        """Make so many updates on demonstrations; the given state is used up."""
         axes, specs = seed_axes(state.agent), seed_axes(state.agent, OWN, SHARED)
         draw = jax.vmap(partial(self.agent.keys_of_updates, count=1), in_axes=(axes,))
-        update = jax.vmap(self.agent.pretrain, in_axes=(axes, 0), out_axes=axes)
+        update = jax.vmap(partial(self.agent.update, demonstrated=True), in_axes=(axes, 0), out_axes=axes)
 
         def learn(agent: AgentState, updates: Array) -> AgentState:
             return jax.lax.fori_loop(0, updates, lambda _, agent: update(agent, draw(agent)[:, 0]), agent)
@@ -99,7 +93,10 @@ class CompiledLoop:
         return state._replace(agent=agent)
 
     def _tick(self, state: TrainState, learn: Array, devices: Devices) -> TrainState:
-        """One step of every environment of every seed; the agent learns between its decision and the step."""
+        """One step of every environment of every seed; the agent learns between its decision and the step.
+
+        Seeds that train together make the same number of updates: that of the seed that has played fewest steps.
+        """
         axes = self._axes(state)
         decide = jax.vmap(self.agent.decide, in_axes=(axes.agent,), out_axes=(axes.agent, 0))
         agent, primitives = decide(state.agent)
@@ -107,20 +104,13 @@ class CompiledLoop:
         # Steps of the warm-up make no update due, except those of its last tick. `learn` is data, because compiling a
         # second program for the warm-up would take longer than the warm-up.
         agent = agent._replace(unused_steps=jnp.where(learn, agent.unused_steps, 0))
-        agent = self._learn(agent, primitives, axes.agent, devices)
-        step = jax.vmap(self._step, in_axes=(axes, 0, 0), out_axes=axes)
-        return step(TrainState(agent, state.envs), primitives, resetting)
-
-    def _learn(self, agent: AgentState, primitives: Array, axes: AgentState, devices: Devices) -> AgentState:
-        """The updates that are due.
-
-        Seeds that train together make the same number of updates: that of the seed that has played fewest steps.
-        """
         due = devices.least(agent.unused_steps) // self.agent.config.agent.steps_per_update
         # Learning overwrites the parameters that the decision reads: XLA must see that it comes later.
-        keys = after(jnp.sum(primitives.astype(float)), jax.vmap(self.agent.update_keys, in_axes=(axes,))(agent))
-        update = jax.vmap(self.agent.update, in_axes=(axes, 0), out_axes=axes)
-        return jax.lax.fori_loop(0, due, lambda i, agent: update(agent, keys[:, i]), agent)
+        keys = after(jnp.sum(primitives.astype(float)), jax.vmap(self.agent.update_keys, in_axes=(axes.agent,))(agent))
+        update = jax.vmap(self.agent.update, in_axes=(axes.agent, 0), out_axes=axes.agent)
+        agent = jax.lax.fori_loop(0, due, lambda i, agent: update(agent, keys[:, i]), agent)
+        step = jax.vmap(self._step, in_axes=(axes, 0, 0), out_axes=axes)
+        return step(TrainState(agent, state.envs), primitives, resetting)
 
     def _step(self, state: TrainState, primitives: Array, resetting: Array) -> TrainState:
         """The second half of a tick of one seed."""
@@ -134,7 +124,7 @@ class CompiledLoop:
         return TrainState(agent, envs)
 
     def reports(self, state: TrainState) -> list[Report]:
-        """What to show, one per seed."""
+        """One report per seed."""
         return self.per_seed(self.agent.report(state.agent))
 
     def per_seed(self, part: Any) -> list[Any]:

@@ -44,7 +44,7 @@ class HostLoop:
         self._evaluation_env.close()
 
     def init(self, configs: Sequence[TrainConfig], actions: Sequence[ActionSet], demonstrations: Any = ()) -> HostState:
-        """Before the first tick of the one run."""
+        """The initial state of the one run."""
         (config,), (own,) = configs, actions
         self._seed = derived_seed(config.seed, "training")
         observation = jnp.asarray(self.env.reset(self._seed))
@@ -78,16 +78,14 @@ class HostLoop:
             agent = self._observe(agent, step)
         return HostState(agent, ())
 
-    def pretrain(self, state: HostState, updates: int) -> HostState:
-        """Make so many updates on demonstrations; the given state is used up."""
-        return HostState(self._pretrain(state.agent, updates), ())
-
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
-    def _pretrain(self, state: AgentState, updates: Array) -> AgentState:
-        def update(_: Array, state: AgentState) -> AgentState:
-            return self.agent.pretrain(state, self.agent.keys_of_updates(state, 1)[0])
+    def pretrain(self, state: HostState, updates: Array | int) -> HostState:
+        """Make so many updates on demonstrations; the given state is used up."""
 
-        return jax.lax.fori_loop(0, updates, update, state)
+        def update(_: Array, agent: AgentState) -> AgentState:
+            return self.agent.update(agent, self.agent.keys_of_updates(agent, 1)[0], demonstrated=True)
+
+        return HostState(jax.lax.fori_loop(0, updates, update, state.agent), state.envs)
 
     @partial(jax.jit, static_argnums=0, donate_argnums=1)
     def _decide(self, state: AgentState) -> tuple[AgentState, Array]:
@@ -107,7 +105,7 @@ class HostLoop:
         return state._replace(agent=state.agent._replace(tally=empty_tally(len(self.agent.actions))))
 
     def reports(self, state: HostState) -> list[Report]:
-        """What to show, of the one seed."""
+        """The report of the one seed."""
         return self.per_seed(self.agent.report(state.agent))
 
     def per_seed(self, part: Any) -> list[Any]:
@@ -153,7 +151,7 @@ class HostLoop:
     ) -> Played:
         """[episodes] episodes of one policy; `macros` None: those of the agent."""
         policy = Policy(params, similarity, MacroTables.of(self.agent.actions) if macros is None else macros)
-        # Every environment plays the same number of episodes: taking whichever end first would favour short ones.
+        # Every environment plays the same number of episodes: taking those that end first would favour short ones.
         env = self._evaluation_env
         rounds = -(-episodes // env.num_envs)
         done: list[list[tuple[float, ...]]] = [[] for _ in range(env.num_envs)]

@@ -20,7 +20,7 @@ from masp.agent.agent import Agent, Report
 from masp.config import TrainConfig
 from masp.errors import UserCodeError, UserError
 from masp.importing import one_line
-from masp.training.background import BackgroundWriter, cannot_write
+from masp.training.background import BackgroundWriter, os_errors_end_the_run
 from masp.training.callbacks import Callback, RunView
 from masp.training.demonstrations import load_demonstrations
 from masp.training.finite import require_finite, require_finite_evaluation
@@ -55,7 +55,7 @@ class Session:
         self._wants_stop: set[int] = set()
         self._frames_at_row: int | None = None  # frames at the last row, or at the end of the warm-up
         self._chunk_ticks = 1
-        self._compiled: set[str] = set()  # what the programs that exist do
+        self._compiled: set[str] = set()  # descriptions of the programs compiled so far
         self._views: list[RunView] = []  # empty until there is a state to save
         self._writer = BackgroundWriter()
 
@@ -77,19 +77,13 @@ class Session:
         for run, config, actions in zip(self._runs, self._configs, self._actions, strict=True):
             for message in run.open(config, actions, self._resume):
                 self._tell(message)
-        try:
-            return self._run()
-        except OSError as error:
-            raise cannot_write(error) from error
-
-    def _run(self) -> list[dict[str, Any]]:
-        with StopRequest() as self._stop:
+        with os_errors_end_the_run(), StopRequest() as self._stop:
             self._begin()
             self._pretrain()
             self._warm_up()
             if self._frames_at_row is None:
                 self._frames_at_row = self._frames()
-                if self._starts_knowing:
+                if self._is_pretrained:
                     self._write_rows(evaluate=True)
             while self._frames_at_row < self._config.frames and len(self._wants_stop) < len(self._runs):
                 target = min(_next_multiple(self._frames_at_row, self._config.log_every_frames), self._config.frames)
@@ -138,7 +132,7 @@ class Session:
             run.checkpoints.remove_after(-1)
 
     def _restore(self) -> list[dict[str, Any]] | None:
-        """What the newest usable checkpoint says of every run, after its state was taken over; None without one."""
+        """Restore the newest usable checkpoint and return its description of every run; None if there is none."""
         common = set.intersection(*(set(run.checkpoints.ticks()) for run in self._runs))
         if common:
             self._report(0, "reading the checkpoint")
@@ -169,12 +163,12 @@ class Session:
 
     @property
     def _demonstrated(self) -> Any:
-        """What the loops hold of the demonstrations; () without."""
+        """The demonstrations as the loops hold them; () without any."""
         return self._demonstrations.memory if self._demonstrations else ()
 
     @property
-    def _starts_knowing(self) -> bool:
-        """Whether the agent has learned something before its first step, so that its initial performance counts."""
+    def _is_pretrained(self) -> bool:
+        """Whether the agent is trained before its first step, so that its initial performance is evaluated."""
         return self._demonstrations is not None or bool(self._config.init_from)
 
     def _require_same_demonstrations(self, about: dict[str, Any]) -> None:
@@ -184,7 +178,7 @@ class Session:
             raise UserError(f"{source}: holds other demonstrations than when the run began; it cannot go on with them")
 
     def _pretrain(self) -> None:
-        """Learn from demonstrations before the first step; a run that was stopped meanwhile makes the rest."""
+        """Learn from demonstrations before the first step; a resumed run makes the updates that are missing."""
         if self._demonstrations is None:
             return
         self._tell(self._demonstrations.message)
