@@ -74,7 +74,7 @@ class AgentConfig:
     clip_rewards: bool = False
     """Learn from rewards clipped to [-1, 1]; reported returns are never clipped."""
     intra_option: bool = False
-    """Intra-option learning: steps inside macros also teach all actions that would have played the same (paper: no)."""
+    """Intra-option learning: steps inside macros also update actions that would have played the same (paper: no)."""
     torso: str = ""
     """Network from observations [B, ...] to features [B, F], as module:Class of a Flax module; its fields may follow as
     a JSON object. Empty: one that fits the kind of observation."""
@@ -169,7 +169,7 @@ class DemonstrationConfig:
     margin_weight: float = 10.0
     """Weight of the large-margin loss on demonstrated actions (Hester et al. 2018); 0 switches it off."""
     margin: float = 0.05
-    """By how much a demonstrated action shall be better than the others, in units of returns."""
+    """By how much the value of a demonstrated action should exceed those of the others, in units of returns."""
 
     def __post_init__(self) -> None:
         _require(self, 0, 1, "demonstration_share")

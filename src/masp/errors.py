@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave us; the message says what is wrong, where, and what to do.
+    """A mistake in the user's input; the message says what is wrong, where, and what to do.
 
     Examples:
       >>> import masp

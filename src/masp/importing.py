@@ -33,7 +33,7 @@ def import_user_module(module: str, user: str) -> Any:
         return sys.modules["__main__"]
     directory = os.getcwd()
     if directory not in sys.path and "" not in sys.path:
-        sys.path.append(directory)  # last, so that no file there shadows an installed package
+        sys.path.append(directory)  # last, so that files there shadow no installed package
     token = _import_under_way.set(True)
     try:
         return importlib.import_module(module)

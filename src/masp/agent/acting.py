@@ -1,4 +1,4 @@
-"""Choosing decisions and taking in what a tick brought: the two halves of a tick that both training loops share."""
+"""Acting: epsilon-greedy decisions, and the state after each step; both training loops use it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from masp.macros.execution import MacroState
 
 
 class ActorState(NamedTuple):
-    """Where N environments stand, apart from the environments themselves."""
+    """The acting state of N environments; their own state is elsewhere."""
 
     frames: Array  # [N, stack, ...] newest observations, newest last, zeros before the episode
     age: Array  # [N] int32, rows since the first of the episode
-    resetting: Array  # [N] bool, the coming tick only resets
+    resetting: Array  # [N] bool, the next tick only resets
     macro: MacroState
     windows: WindowState
     episode_return: Array  # [N] undiscounted, unclipped
@@ -34,7 +34,7 @@ class ActorState(NamedTuple):
 
 
 class Episodes(NamedTuple):
-    """Episodes that ended at this tick; entries that are not `ended` mean nothing."""
+    """Episodes that ended at this tick; entries that are not `ended` are meaningless."""
 
     ended: Array  # [N] bool
     score: Array  # [N] undiscounted return
@@ -164,6 +164,6 @@ class Actor:
         return following, closed, Episodes(ended, score, steps, success)
 
     def remember(self, memory: ReplayState, state: ActorState, closed: nstep.Windows, tick: Array) -> ReplayState:
-        """Store what `advance` brought: the new observation as row `tick + 1`, and the windows that end there."""
+        """Store the results of `advance`: the new observation as row `tick + 1`, and the windows that end there."""
         memory = replay.write_row(memory, tick + 1, state.frames[:, -1], state.age, state.mask)
         return replay.write_windows(memory, tick + 1, closed, self.stack)

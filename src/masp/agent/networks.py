@@ -21,7 +21,7 @@ Noise = Any
 """Noise factors of every noisy layer of a network; None: no noise."""
 
 OUTPUT_SCALE = 0.01
-"""Of the initial weights of the output layers: values start near 0."""
+"""Scale of the initial weights of the output layers, with which values start near 0."""
 
 
 def draw_noise(key: Array, template: Noise, samples: int) -> list[Noise]:

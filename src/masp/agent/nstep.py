@@ -27,7 +27,7 @@ class WindowState(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Windows that closed at this tick; entries that are not `closed` mean nothing."""
+    """Windows that closed at this tick; entries that are not `closed` are meaningless."""
 
     closed: Array  # [N, n] bool
     start: Array  # [N, n] int32

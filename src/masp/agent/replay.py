@@ -2,7 +2,7 @@
 
 Row (tick, env) is the observation before a step. A window of n decisions that starts there also stores its
 action, return, discount and the distance to the row it bootstraps from, so variable lengths, truncation and lost
-lives need no rule at sampling time: the discount says it all. Why not a library: those we know store each stacked
+lives need no special case at sampling time: the discount is enough. Why not a library: those we know store each stacked
 observation, or derive the discount from gamma, and both are wrong here.
 """
 
@@ -72,7 +72,7 @@ def init(
     """An empty ring.
 
     Args:
-      steps: an empty ring of single steps, where they teach too.
+      steps: an empty ring of single steps, if they are learned from too.
       masked_primitives: number of primitives where the environment has action masks; 0: it has none.
     """
     grid = (num_ticks, num_envs)

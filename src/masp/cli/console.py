@@ -69,7 +69,7 @@ def _print(out: Console, *parts: RenderableType) -> None:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Say on stderr what takes long: in a terminal while it lasts, elsewhere as one line."""
+    """Show a status on stderr: in a terminal as long as the block runs, elsewhere as one line."""
     if not sys.stderr.isatty():
         print(printable(text), file=sys.stderr, flush=True)
         yield

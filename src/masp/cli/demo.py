@@ -281,5 +281,5 @@ def _legend(seeds: int) -> str:
     interval += f"; with {seeds} seeds that is little more than their range" if 1 < seeds < FEW else ""
     return (
         f"Success: share of evaluation episodes that reach the goal{interval}. Groups found: chance that two actions "
-        "of the same effect were learned to be more similar than two of different effects (0.5: blind, 1: perfect)."
+        "of the same effect were learned to be more similar than two of different effects (0.5: chance, 1: perfect)."
     )

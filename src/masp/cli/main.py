@@ -132,7 +132,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Give output somewhere to go where the caller has closed it, as `masp ... >&-` does."""
+    """Redirect streams that the caller has closed, as `masp ... >&-` does, to nowhere."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the process ends
@@ -152,7 +152,7 @@ def _failed(name: str, message: str, code: int, cause: BaseException | None = No
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """What a person should know is one line; other warnings look as they always do."""
+    """Show a `LineWarning` as one line; other warnings look as usual."""
     if issubclass(category, LineWarning):
         print(f"masp: {printable(str(message))}", file=sys.stderr)
     else:
@@ -160,7 +160,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any, 
 
 
 def _discard_output() -> None:
-    """Keep Python from complaining, when it ends, about output that nobody reads."""
+    """Redirect standard output to nowhere, so that Python reports no error about it when it exits."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -123,7 +123,7 @@ def _names(configs: Sequence[dict[str, Any]]) -> list[str]:
         return {json.dumps(config[name]) for config in configs if variant in (None, config["variant"])}
 
     variants = {config["variant"] for config in configs}
-    # what is the same in all runs of a variant, such as that macros has no penalty, tells nothing that it does not say
+    # settings that all runs of a variant share, such as the missing penalty of `macros`, add nothing to its name
     named = {name for name in configs[0] if any(len(values(name, variant)) > 1 for variant in variants)}
     differing = [name for name in configs[0] if name in named or (name == "variant" and len(variants) > 1)]
     names = []

@@ -93,7 +93,7 @@ class TrainProgress(Callback):
         _print_status(f"{self._label}: {text}")
 
     def _update(self, frames: int, **fields: Any) -> None:
-        """Show the bar, which begins with the first thing that there is to say."""
+        """Show the bar; it starts with the first report."""
         total = next(iter(self._frames.values()), None)
         if self._bar is None:
             self._bar = Progress(TrainingColumn(), console=Console(stderr=True))

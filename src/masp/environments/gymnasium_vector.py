@@ -35,7 +35,7 @@ class GymVector(EpisodeVector):
 
     @property
     def envs(self) -> list[gymnasium.Env]:
-        """The environments themselves, for who plans with more than observations."""
+        """The environments themselves, for planners that read their internal state."""
         return [env.env for env in self._envs]
 
     def replay(self, seed: int, actions: Sequence[int]) -> tuple[np.ndarray, Step]:
@@ -43,7 +43,7 @@ class GymVector(EpisodeVector):
 
         Returns [L + 1, ...] observations and the steps [L], without observations.
         """
-        self._seed = None  # the vector is at no tick of its own any more
+        self._seed = None  # the vector has left its own episodes and needs a reset
         self._envs[0].reset(seed)
         observations, steps = [self._observation[0].copy()], []
         for action in actions:

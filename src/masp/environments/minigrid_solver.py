@@ -54,7 +54,7 @@ class SolverPolicy:
         return np.array(actions)
 
     def see(self, step: Step) -> None:
-        """What they brought; after an end and its reset the next solution begins."""
+        """Take in the results of the step; the next solution begins after the reset that follows an episode."""
         for i in np.flatnonzero(self._ended):
             self._solutions[i] = solve(self._tasks[i])
         self._ended = (np.asarray(step.terminated) | np.asarray(step.truncated)) & ~self._ended

@@ -104,7 +104,7 @@ class ProcessVector(EpisodeVector):
             raise
 
     def _send(self, k: int, part: list[Request]) -> None:
-        if self._restarts:  # what a process is told if it has to be started anew is told by `_receive`
+        if self._restarts:  # if the process has died, `_receive` starts a new one and repeats the requests
             with contextlib.suppress(ProcessError):
                 self._workers[k].send(part)
         else:
@@ -131,7 +131,7 @@ class ProcessVector(EpisodeVector):
         return results
 
     def _remember(self, i: int, request: Request) -> None:
-        """Keep what environment `i` was asked since the beginning of its episode, or since it was put back."""
+        """Record a request to environment `i`; a reset or restore clears the earlier ones."""
         if request[0] in ("reset", "load"):
             self._history[i] = [request]
         elif request[0] == "step":

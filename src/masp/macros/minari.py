@@ -46,7 +46,7 @@ def read_minari(source: str) -> tuple[RecordingHeader, Episodes]:
 def read_minari_play(
     source: str, shape: tuple[int, ...], dtype: np.dtype
 ) -> tuple[RecordingHeader, list[RecordedEpisode]]:
-    """The same with what was seen; observations of another layout, as a Dict, are flattened to `shape` if they fit."""
+    """The same with rewards and observations; observations of another layout, as a Dict, are flattened to `shape`."""
     header, data = _open(source)
     space, episodes = data.observation_space, []
     direct = space.shape == shape

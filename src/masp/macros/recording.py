@@ -63,7 +63,7 @@ class RecordingHeader:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an episode of L steps brought, as an agent learns from it."""
+    """What an agent learns from in an episode of L steps."""
 
     observations: np.ndarray  # [L + 1, ...]
     rewards: np.ndarray  # [L]

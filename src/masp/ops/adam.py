@@ -54,7 +54,7 @@ class Adam:
 
     @property
     def _optax(self) -> optax.GradientTransformation:
-        """The definition."""
+        """The reference implementation, from optax."""
         clip = clip_by_global_norm(self.max_gradient_norm) if self.max_gradient_norm else optax.identity()
         adam = optax.scale_by_adam(B1, B2, eps=self.eps, eps_root=EPS_ROOT)
         return optax.chain(clip, adam, optax.scale(-self.learning_rate))

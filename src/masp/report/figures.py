@@ -127,7 +127,7 @@ def draw_curves(axes: Any, curves: Mapping[str, Sequence[Sequence[tuple[int, flo
 
 
 def _always(values: np.ndarray) -> str:
-    """Words for a line that hides in the frame of the picture or behind another one."""
+    """Suffix of the label of a line that coincides with the frame or with another line."""
     return ", 0 throughout" if not np.any(values) else ""
 
 

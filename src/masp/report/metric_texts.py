@@ -23,7 +23,7 @@ METRICS: dict[str, str] = {
     "similarity_mean": "of all pairs of actions",
     "similarity_std": "of all pairs; near 0, nothing was learned yet",
     "similarity_auc": "chance that a pair of the same true group is more similar than a pair of different groups: 0.5 "
-    "is blind, 1 perfect",
+    "is chance, 1 perfect",
     "eval_return": "of evaluation episodes, without noise and greedy but for --eval-epsilon",
     "eval_success": "share of evaluation episodes that succeeded",
     "eval_episode_steps": "length of evaluation episodes",

@@ -66,7 +66,7 @@ def save(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any])
 
 
 def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays of a file and what is said about them; a `UserError` unless its checksum fits."""
+    """The arrays of a file and their description; a `UserError` unless its checksum fits."""
     try:
         with safetensors.safe_open(path, "np") as file:
             texts = dict(file.metadata() or {})
@@ -84,7 +84,7 @@ def read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def read_about(path: Path) -> dict[str, Any] | None:
-    """What is said about the arrays of a file, without reading them; None where that cannot be read."""
+    """The description of the arrays of a file, without reading them; None if it cannot be read."""
     try:
         with safetensors.safe_open(path, "np") as file:
             texts = {name: text for name, text in (file.metadata() or {}).items() if name != "sha256"}

@@ -39,7 +39,7 @@ class Checkpoints:
         return sorted((int(name) for name in names if name.isdigit()), reverse=True)
 
     def save(self, tick: int, arrays: dict[str, np.ndarray], about: dict[str, Any], log: ReplayLog) -> None:
-        """Write a checkpoint and remove those that are too old, and the rows that only they needed."""
+        """Write a checkpoint and remove older ones, with the rows that only they needed."""
         self.folder.mkdir(exist_ok=True)
         about = {**about, "format": FORMAT, "version": VERSION, "replay": log.entries()}
         array_file.save(self.file(tick), arrays, about)
@@ -50,7 +50,7 @@ class Checkpoints:
             log.delete_unless(used)
 
     def load(self, tick: int, like: Any, ring: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """The state at `tick` and what is said about it; `ring` [T, ...] is filled with the replay's observations."""
+        """The state at `tick` and its description; `ring` [T, ...] is filled with the replay's observations."""
         path = self.file(tick)
         arrays, about = array_file.read(path)
         if about.get("format") != FORMAT:

@@ -22,12 +22,12 @@ from masp.macros.recording import RecordedEpisode, RecordingHeader, Seen, read_h
 
 @dataclass(frozen=True)
 class LoadedDemonstrations:
-    """Demonstrations in memory, and what is said about them."""
+    """Demonstrations in memory, with a message and a hash."""
 
     memory: Demonstrations
     steps: int
     message: str
-    """One line for people."""
+    """One line for the user."""
     digest: str
     """Hash of all of it: a run that is resumed must have the same."""
 

@@ -1,6 +1,6 @@
 """Lanes spread over the devices of this process: each device trains its share of them with the same program.
 
-Lanes meet in one number only, how many updates are due. With one device nothing is spread and nothing changes.
+Lanes share one number only: how many updates are due. With one device nothing is spread and nothing changes.
 """
 
 from __future__ import annotations

@@ -26,12 +26,12 @@ class Policy(NamedTuple):
 
 
 class Rollout(NamedTuple):
-    """N environments at play."""
+    """State of N environments in evaluation."""
 
     actor: ActorState
     predicted: Array  # [N] value of the best action in the first state of the episode
     obtained: Array  # [N] discounted return so far, as it is learned from
-    weight: Array  # [N] what the next reward counts in it: gamma^steps, 0 after a lost life
+    weight: Array  # [N] weight of the next reward in it: gamma^steps, 0 after a lost life
     flaw: Array  # [N] int8, the first flaw of the episode, by its position in FLAWS
 
 

@@ -55,7 +55,7 @@ def parameters_for(agent: Agent) -> dict[str, np.ndarray]:
 
 
 def messages_for(agent: Agent) -> list[str]:
-    """What the run takes over, and why it does not take the rest, for people."""
+    """Messages for the user: what the run takes over, and why it does not take the rest."""
     path = agent.config.init_from
     if not path:
         return []

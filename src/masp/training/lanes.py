@@ -69,7 +69,7 @@ def lane_actions(configs: Sequence[TrainConfig], info: EnvInfo) -> list[ActionSe
 
 
 def start_of(config: TrainConfig, agent: Agent, actions: ActionSet) -> tuple[Keys, Start]:
-    """What one lane of the program of `agent` begins with; in NumPy, where a small program would be compiled else."""
+    """Keys and start of one lane of the program of `agent`; in NumPy, for which JAX compiles no small programs."""
     s = config.similarity
     keys, key_similarity = _keys_of(config.seed)
     hyper = Hyper(*np.array([s.penalty_weight, s.meta_learning_rate], np.float32))

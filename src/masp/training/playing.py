@@ -68,7 +68,7 @@ class RunPolicy:
         return np.asarray(primitives)
 
     def see(self, step: Step) -> None:
-        """What they brought."""
+        """Take in the results of the step."""
         self.state = self._see(self.state, step)
 
     @partial(jax.jit, static_argnums=0)
@@ -83,7 +83,7 @@ class RunPolicy:
 
 
 def play(run: Run, env: PlayerEnv, seed: int, epsilon: float = 0.0) -> Iterator[Tick]:
-    """Ticks without end; decisions are greedy and without noise, or random with chance `epsilon`."""
+    """An endless sequence of ticks; decisions are greedy and without noise, or random with chance `epsilon`."""
     policy = RunPolicy(run, env.info, epsilon, seed)
     observation = env.reset(derived_seed(seed, "evaluation"))
     policy.begin(observation, first_mask(env))

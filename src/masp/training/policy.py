@@ -1,4 +1,4 @@
-"""The policy file: parameters and similarity, with all that is needed to act by them where nothing else is at hand."""
+"""The policy file: parameters and similarity, with all that is needed to act without the environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_OBSERVATION = 1 << 24
 
 
 def about_policy(config: TrainConfig, info: EnvInfo, actions: ActionSet, frames: int) -> dict[str, Any]:
-    """What a policy file says beside its arrays; JSON values only."""
+    """The description in a policy file, beside its arrays; JSON values only."""
     return {
         "format": FORMAT,
         "version": VERSION,

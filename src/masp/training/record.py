@@ -24,7 +24,7 @@ class Policy(Protocol):
         """[N] the next primitives."""
 
     def see(self, step: Step) -> None:
-        """What they brought."""
+        """Take in the results of the step."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class PlayedEpisode:
     """One finished episode, step by step."""
 
     observations: list[np.ndarray] = field(default_factory=list)
-    """One more than there are actions; empty if nobody wants them."""
+    """One more than there are actions; empty if they are not recorded."""
     actions: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     life_lost: list[bool] = field(default_factory=list)
@@ -40,7 +40,7 @@ class PlayedEpisode:
     said_success: bool | None = None
     """Whether the environment said at the end that the episode succeeded; None: it did not say."""
     seed: int | None = None
-    """With which the environment repeats the episode, if it can."""
+    """Seed with which the environment repeats the episode, if it can."""
 
     def success(self, success_above: float | None) -> bool | None:
         """Whether it succeeded, as the environment says, or else by its return; None: unknown."""
@@ -88,7 +88,7 @@ def play_episodes(
 ) -> None:
     """Play; `finished` gets every episode when it ends.
 
-    How many each environment plays is fixed beforehand: taking whichever end first would favour short ones.
+    How many each environment plays is fixed beforehand: taking those that end first would favour short ones.
     """
     observation = env.reset(seed)
     policy.begin(observation, first_mask(env))

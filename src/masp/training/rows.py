@@ -1,4 +1,4 @@
-"""Columns of the metrics, from what a loop shows of a run; masp/report/metric_texts.py says how to read them."""
+"""Columns of the metrics, from the report of a loop; masp/report/metric_texts.py says how to read them."""
 
 from __future__ import annotations
 

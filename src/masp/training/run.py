@@ -39,7 +39,7 @@ def shortened_start(text: str, length: int) -> str:
 
 @dataclass(frozen=True)
 class Run:
-    """All of a run that outlives it; `masp.train` and `masp.load_run` return it (examples/own_environment.py)."""
+    """The files of a run, opened; `masp.train` and `masp.load_run` return it (examples/own_environment.py)."""
 
     path: Path
     config: TrainConfig

@@ -156,7 +156,7 @@ class MetricsWriter:
     """Appends rows to CSV and JSON lines."""
 
     def __init__(self, run: RunDir, keep_to_frames: int | None):
-        """Rows after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
+        """Rows after `keep_to_frames` are removed: they are newer than the checkpoint of the run."""
         kept = run.read_metrics() if keep_to_frames is not None else []
         kept = [row for row in kept if row["frames"] <= (keep_to_frames or 0)]
         json_text.replace_text(run.metrics_jsonl, "".join(json_text.dumps(row) + "\n" for row in kept))

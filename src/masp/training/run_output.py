@@ -26,11 +26,11 @@ from masp.training.run_dir import MetricsWriter, RunDir, write_json
 from masp.training.similarity_history import SimilarityHistory
 
 FRESH: dict[str, Any] = {"seconds": 0.0, "best": None}
-"""What a checkpoint would say of a run that has just begun."""
+"""The description that a checkpoint of a new run would have."""
 
 
 class RunOutput:
-    """The files of one run that are open while it trains, and what the next of their entries depends on."""
+    """The files of one run that are open while it trains, and the state that their next entries depend on."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The similarity of a run over training time, small enough to keep: one byte per pair, and fewer moments when many.
+"""The similarity of a run over training time, small enough to keep: one byte per pair, a bounded number of snapshots.
 
 A snapshot holds the pairs above the diagonal as bytes and their largest value, which 255 stands for. Snapshots are
 taken every `stride` rows of the metrics. When the file is full, every second one is dropped and the stride doubles, so
-the file is bounded and its moments stay evenly spaced. It is replaced whole or not at all.
+the file is bounded and its snapshots stay evenly spaced. It is replaced whole or not at all.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MOST_BYTES = 4_000_000
 
 
 class Snapshots(NamedTuple):
-    """K moments of the similarity of A actions, oldest first."""
+    """K snapshots of the similarity of A actions, oldest first."""
 
     frames: np.ndarray  # [K] int64
     scales: np.ndarray  # [K] float32, the value of byte 255
     pairs: np.ndarray  # [K, A (A - 1) / 2] uint8, rows of the upper triangle
 
     def matrix(self, index: int) -> np.ndarray:
-        """[A, A] the similarity at one of the moments; quantised, so off by up to 1/510 of its largest pair."""
+        """[A, A] the similarity of one snapshot; quantised, so off by up to 1/510 of its largest pair."""
         values = self.pairs[index] * np.float32(self.scales[index] / 255)
         count = _num_actions(self.pairs.shape[1])
         similarity = np.eye(count, dtype=np.float32)
@@ -41,12 +41,12 @@ class Snapshots(NamedTuple):
         return Snapshots(*(np.concatenate(parts) for parts in zip(self, later, strict=True)))
 
     def chosen(self, which: np.ndarray | slice) -> Snapshots:
-        """Some of the moments."""
+        """Some of the snapshots."""
         return Snapshots(*(part[which] for part in self))
 
 
 def quantised(frames: int, similarity: np.ndarray) -> Snapshots:
-    """One moment of a similarity [A, A]."""
+    """One snapshot of a similarity [A, A]."""
     values = np.clip(similarity[np.triu_indices(len(similarity), 1)], 0, 1)
     scale = float(values.max()) if values.size else 0.0
     pairs = np.round(values * (255 / scale)) if scale > 0 else np.zeros_like(values)
@@ -57,7 +57,7 @@ class SimilarityHistory:
     """Keeps the history of one run in its file; goes on with the one that is there."""
 
     def __init__(self, path: Path, num_actions: int, keep_to_frames: int | None):
-        """Moments after `keep_to_frames` came from a run that was cut off after its last checkpoint: they go."""
+        """Snapshots after `keep_to_frames` are removed: they are newer than the checkpoint of the run."""
         pairs = num_actions * (num_actions - 1) // 2
         self._path = path
         self._most = int(np.clip(MOST_BYTES // max(pairs, 1), 2, MOST_SNAPSHOTS))
@@ -75,7 +75,7 @@ class SimilarityHistory:
             self._kept = earlier.chosen(earlier.frames <= keep_to_frames)
 
     def add(self, row: int, frames: int, similarity: np.ndarray) -> None:
-        """Keep the similarity [A, A] after so many rows of the metrics, if that is a moment to keep."""
+        """Keep the similarity [A, A] after so many rows of the metrics, if this row has a snapshot."""
         if row % self._stride or (len(self._kept.frames) and frames <= self._kept.frames[-1]):
             return
         self._kept = self._kept.joined(quantised(frames, similarity))

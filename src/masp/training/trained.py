@@ -185,7 +185,7 @@ def load_agent(
 
 
 def read_policy(path: str | Path, which: Which = "last") -> tuple[Path, dict[str, np.ndarray], dict[str, Any]]:
-    """The file of a policy, its arrays under the names of a policy file, and what is said about them."""
+    """The file of a policy, its arrays under the names of a policy file, and their description."""
     file = _policy_file(Path(path), which)
     arrays, about = array_file.read(file)
     if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:

@@ -1,4 +1,4 @@
-"""What came out of a search: the best settings as a file, a picture of what mattered, and a check with other seeds."""
+"""Results of a search: the best settings as a file, a picture of what mattered, and a check with other seeds."""
 
 from __future__ import annotations
 

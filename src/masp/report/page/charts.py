@@ -87,15 +87,15 @@ PENALTY = (
     ChartKind(
         "Over-estimation",
         ("overestimation",),
-        "Expected minus obtained return of evaluation episodes: above 0 the agent promises itself too much.",
+        "Expected minus obtained return of evaluation episodes: above 0, the agent overestimates its returns.",
         "return",
         reference=0.0,
     ),
     ChartKind(
         "Effective number of actions",
         ("effective_actions",),
-        "How many actions share the decisions: 1 is always the same one. It usually falls as the agent makes up its "
-        "mind; actions that do the same keep it high.",
+        "How many actions share the decisions: 1 is always the same one. It usually falls as the policy "
+        "settles; equivalent actions keep it high.",
         "actions",
     ),
     ChartKind(
@@ -124,7 +124,7 @@ PENALTY = (
     ChartKind(
         "True groups found",
         ("similarity_auc",),
-        "How well the similarity tells pairs of the same true group from others: 0.5 is blind, 1 is perfect.",
+        "How well the similarity tells pairs of the same true group from others: 0.5 is chance, 1 is perfect.",
         "AUC",
         reference=0.5,
         penalised=True,

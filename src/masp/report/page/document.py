@@ -206,7 +206,7 @@ def _videos(groups: Sequence[Group]) -> list[Block]:
 
 
 def _settings(runs: Sequence[ReportRun]) -> list[Block]:
-    """What differs between the runs, who made them, and all settings that they share."""
+    """Tables of the settings that differ, of the versions and machines, and of the settings that all runs share."""
     names = differing(runs)
     shown = [name for name in names if name not in ("env", "env_options", "seed")]
     columns = ["run", "task", "seed", *(name.replace("_", " ") for name in shown), "state"]
@@ -241,7 +241,7 @@ def _settings(runs: Sequence[ReportRun]) -> list[Block]:
 
 
 def short_names(runs: Sequence[ReportRun]) -> list[str]:
-    """The paths of runs without what they have in common, which is nobody else's business."""
+    """The paths of runs below their common folder, so that the page shows no folders of this machine."""
     paths = [run.path.absolute() for run in runs]
     common = os.path.commonpath([path.parent for path in paths])
     return [str(path.relative_to(common)) for path in paths]

@@ -67,7 +67,7 @@ def _summary(table: Table, colours: Mapping[str, str]) -> list[Block]:
 
 
 def _finding(table: Table) -> list[Block]:
-    """The claim beside what it is about: Rainbow, and macros as if unrelated."""
+    """One sentence that compares the claim with Rainbow and with macros without a penalty."""
     if not any(cell.values for _, cells in table.rows for cell in cells.values()):
         return [_text("No run of this table is finished yet.", "finding")]
     if table.scale == "smoke":

@@ -1,4 +1,4 @@
-"""Runs by task and by group: a group is what differs in nothing but its seed, so its runs share a curve."""
+"""Runs by task and by group: the runs of a group differ in their seed only, and share a curve."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ APART = ("seed", "out")
 VARIANTS = typing.get_args(Variant)
 TASK = ("env", "env_options")
 SPARE_COLOURS = ("#b5523b", "#2f7f86", "#94741f", "#5b4b9a", "#3f7d3a", "#a23b72", "#4a6fa5", "#7a5c3e")
-"""Colours, one after the other, of groups whose variant does not say one."""
+"""Colours, in order, of groups whose variant has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Group:
 
 
 def grouped(runs: Sequence[ReportRun]) -> list[Group]:
-    """The groups of some runs: in each task `rainbow` first, then as `VARIANTS` says, then as their runs come."""
+    """The groups of some runs: in each task `rainbow` first, then the order of `VARIANTS`, then that of the runs."""
     members: dict[str, list[ReportRun]] = {}
     for run in runs:
         members.setdefault(repr(_settings(run)), []).append(run)

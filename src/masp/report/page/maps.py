@@ -24,7 +24,7 @@ ALL_MAPS_BYTES = 3_000_000
 """Pairs of all maps of a page, one byte each."""
 MOST_SNAPSHOTS = 24
 FEWEST_SNAPSHOTS = 4
-"""Rather fewer runs than fewer moments."""
+"""Fewer runs are shown rather than fewer snapshots than these."""
 NOTHING_LEARNED = 5e-3
 """Below this standard deviation over pairs a map shows noise."""
 
@@ -37,7 +37,7 @@ class Moment(NamedTuple):
 
 
 def similarity_maps(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """The maps of the runs with a penalty: of every group its first seed, then the second seeds, as far as they fit."""
+    """The maps of the runs with a penalty: the first seed of every group, then the second seeds, while they fit."""
     runs = [(i, group, run) for group in groups for i, run in enumerate(group.runs) if run.config.penalised]
     if not runs:
         return []

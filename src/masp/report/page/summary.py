@@ -60,7 +60,7 @@ def with_interval(values: Sequence[float], measure: str) -> str:
 
 
 def _finding(start: str, groups: Sequence[Group], measure: str) -> str:
-    """Who came out how, best first."""
+    """One sentence with the groups and their scores, best first."""
     results = [(group, values) for group in groups if (values := final_values(group, measure))]
     results.sort(key=lambda result: -float(np.mean(result[1])))
     parts = [f"{group.label} {with_interval(values, measure)}" for group, values in results]

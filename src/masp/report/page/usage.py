@@ -1,4 +1,4 @@
-"""What a run decided on over training time, and what that brought."""
+"""Decisions of a run over training time, and the rewards that they earned."""
 
 from __future__ import annotations
 
