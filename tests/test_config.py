@@ -143,7 +143,6 @@ def different(name, value, kind):
         "importance": [0.2, 0.3],
         "epsilon": [0.5, 0.25],
         "macros_for": "exploring",
-        "demonstration_share": 0.5,
     }
     if name in choices:
         return choices[name]

@@ -160,8 +160,6 @@ class DemonstrationConfig:
 
     demonstrations: str = ""
     """Recorded play to learn from: a file of `masp record`, or a Minari data set. Empty: none."""
-    demonstration_share: float = 0.25
-    """Share of the transitions of every batch that are demonstrated."""
     demonstration_updates: int = 1000
     """Updates on demonstrations alone, before the first step."""
     demonstration_n_step: int = 10
@@ -172,7 +170,6 @@ class DemonstrationConfig:
     """By how much the value of a demonstrated action should exceed those of the others, in units of returns."""
 
     def __post_init__(self) -> None:
-        _require(self, 0, 1, "demonstration_share")
         _require(self, 0, None, "demonstration_updates", "margin_weight", "margin")
         _require(self, 1, None, "demonstration_n_step")
 
@@ -277,6 +274,8 @@ SECTIONS: dict[str, type] = {
     "demonstration": DemonstrationConfig,
 }
 """Nested parts of a `TrainConfig`."""
+CONSTANT = {"demonstration_share": 0.25}
+"""Settings of version 0.2 that are constants now; files of that version name them."""
 
 
 def replace(config: TrainConfig, **changes: Any) -> TrainConfig:
@@ -315,7 +314,10 @@ def from_flat(values: dict[str, Any], where: str = "configuration") -> TrainConf
     """The inverse of `to_flat`; types are checked, since the values may come from a file."""
     if not isinstance(values, dict):
         raise UserError(f"{where}: expected settings by name, got {shortened(values)}")
-    changes = typed_settings(values, where)
+    for name, constant in CONSTANT.items():
+        if values.get(name, constant) != constant:
+            raise UserError(f"{where}: {name} is always {constant} now, got {shortened(values[name])}")
+    changes = typed_settings({name: value for name, value in values.items() if name not in CONSTANT}, where)
     if "env" not in changes:
         raise UserError(f"{where}: 'env' is missing")
     try:

@@ -52,6 +52,10 @@ def test_written_and_read():
         ({**to_file(CONFIG), "format": "masp-macros"}, "format is 'masp-macros', not 'masp-config'"),
         ({**to_file(CONFIG), "gama": 1}, "there is no setting 'gama'"),
         ([1, 2], "not the configuration of a run"),
+        (
+            {**to_file(CONFIG), "demonstration_share": 0.5},
+            "demonstration_share is always 0.25 now, got 0.5",
+        ),
         ({**OLD, "windows": "steps"}, "an older masp with windows steps, a setting that no longer exists"),
         ({**OLD, "half_precision": True}, "with half_precision True, a setting that no longer exists"),
         ({**OLD, "mine_every_frames": 500}, "with mine_every_frames 500, a setting that no longer exists"),
@@ -62,6 +66,10 @@ def test_files_that_cannot_be_read_get_one_line(values, message):
     with pytest.raises(UserError, match=f"^config.json: .*{message}") as error:
         read(values)
     assert "\n" not in str(error.value)
+
+
+def test_a_setting_that_is_a_constant_now_is_left_out():
+    assert read({**to_file(CONFIG), "demonstration_share": 0.25}) == CONFIG
 
 
 def test_older_files_are_translated():

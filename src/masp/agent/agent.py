@@ -273,8 +273,8 @@ class Agent:
     @property
     def demonstrated_windows(self) -> int:
         """How many windows of a batch are demonstrated, where there are demonstrations."""
-        batch_size, share = self.config.agent.batch_size, self.config.demonstration.demonstration_share
-        return min(round(share * batch_size), batch_size - 1)
+        batch_size = self.config.agent.batch_size
+        return min(round(demonstrations.SHARE * batch_size), batch_size - 1)
 
     def _demonstrated_batch(self, state: AgentState, key: Array, size: int = 0) -> Batch:
         """`size` demonstrated windows, or a whole batch of them."""

@@ -20,6 +20,9 @@ from masp.agent.credit import CONTINUES, TERMINATED, TRUNCATED, Steps
 from masp.agent.replay import Batch, Transition
 from masp.macros.recording import Seen
 
+SHARE = 0.25
+"""Share of the windows of a batch that are demonstrated."""
+
 
 class Demonstrations(NamedTuple):
     """All observations of E episodes with S steps in total, one after the other: R = S + E rows."""
