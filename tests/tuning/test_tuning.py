@@ -163,6 +163,18 @@ def test_an_interrupted_trial_is_done_again(tmp_path, monkeypatch, fake):
     assert states(study).count("FAIL") == 1 and len(states(study)) == 5
 
 
+def test_the_preset_is_found_though_its_first_trial_failed(tmp_path, monkeypatch, fake):
+    """Its settings are trained again under a later number; a range without it has no trial of the preset."""
+    study = search.open_study(what(tmp_path))
+    first = study.ask()
+    RATES.suggest(first)
+    search._give_back(study, first.number, first.params)
+    study = search.search(what(tmp_path), 3)
+    assert [trial.number for trial in outcome.preset_trials(study, what(tmp_path))] == [1]
+    elsewhere = what(tmp_path / "elsewhere", [Axis("learning_rate", low=1e-3, high=1e-1)])
+    assert outcome.preset_trials(search.search(elsewhere, 2), elsewhere) == []
+
+
 WORKER = """
 import sys, time
 sys.path[:0] = {paths!r}

@@ -22,6 +22,7 @@ from masp.training.callbacks import Callback
 from masp.training.run_dir import RunDir
 from masp.training.train import train_runs
 from masp.tuning.search import Search
+from masp.tuning.space import values_of
 
 GREY, RED, BLUE = "#b0b0b0", "#d62728", "#1f77b4"
 
@@ -72,18 +73,25 @@ def importances(study: optuna.Study) -> dict[str, float]:
     return optuna.importance.get_param_importances(study, evaluator=evaluator)
 
 
+def preset_trials(study: optuna.Study, what: Search) -> list[optuna.trial.FrozenTrial]:
+    """The completed trials of the preset: none while it trains or if it is outside of the ranges."""
+    preset = values_of(what.config, what.axes)
+    return [trial for trial in complete(study) if trial.params == preset]
+
+
 def draw(study: optuna.Study, what: Search) -> Path | None:
     """A panel per setting, the most important first: the score of every trial over the setting's value."""
     trials, shares = complete(study), importances(study)
     if not trials:
         return None
     axes = sorted(what.axes, key=lambda axis: -shares.get(axis.name, 0.0))
+    marked = [(trial, BLUE) for trial in preset_trials(study, what)] + [(study.best_trial, RED)]
     figure, panels = subplots(1, len(axes), (2.6 * len(axes) + 0.6, 3.0), squeeze=False)
     for panel, axis in zip(panels[0], axes, strict=True):
         values = [trial.params[axis.name] for trial in trials]
         x = [axis.choices.index(value) for value in values] if axis.choices else values
         panel.scatter(x, [trial.value for trial in trials], color=GREY, s=16)
-        for trial, colour in ((trials[0], BLUE), (study.best_trial, RED)):
+        for trial, colour in marked:
             place = trial.params[axis.name]
             panel.scatter([axis.choices.index(place) if axis.choices else place], [trial.value], color=colour, s=30)
         if axis.choices:
