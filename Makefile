@@ -43,9 +43,11 @@ test: extras
 
 check: test
 
-# Other people's agents: PyTorch, Stable-Baselines3, Optuna and the examples with them, in an environment of their own.
+# Other people's agents (JAX, PyTorch, Stable-Baselines3, Optuna), their examples and sharing, in an environment of its own.
 interop: $(INTEROP)/.installed
-	$(INTEROP)/bin/python -m pytest tests/interop tests/tuning tests/macros/test_vector.py
+	$(INTEROP)/bin/python -m pytest -n 2 tests/interop tests/tuning tests/macros/test_vector.py \
+		tests/library/test_sharing.py tests/similarity/test_meta_similarity.py \
+		$(foreach name,dqn_purejaxrl dqn_cleanrl_jax macro_vector_env,"tests/test_examples.py::test_examples_run[$(name)]")
 
 $(INTEROP)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(INTEROP)
