@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import masp
 from masp.agent.agent import Agent
 from masp.config import replace
 from masp.environments import make_env
@@ -64,6 +65,8 @@ def test_its_first_evaluation_is_that_of_the_source(source, tmp_path):
         np.testing.assert_allclose(kept[name], array, rtol=0, atol=1e-12)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert rows[0]["updates"] == 0 and rows[0]["eval_return"] is not None
+    episodes = [masp.load_run(run.out).evaluate(16, seed=1) for run in (source, config)]
+    np.testing.assert_array_equal(episodes[0], episodes[1])
 
 
 def test_layers_of_another_shape_are_new_and_named(source):

@@ -113,9 +113,13 @@ def test_run_directory(tiny_config, tmp_path):
     assert table.count("\n") == 5 and "overestimation" in table and "advantage" not in table
     assert "advantage" not in json.loads((result.run_dir / "summary.json").read_text())
     score, steps = run.evaluate(16, seed=3)
-    assert score.shape == (16,) and steps.max() <= 6
+    assert score.shape == (16,) and set(score) <= {0.0, 1.0}
+    assert steps.min() >= 1 and steps.max() == 6 and (steps[score == 0] == 6).all()
     assert np.array_equal(score, run.evaluate(16, seed=3)[0])
-    assert run.values(np.zeros((2, 16), np.float32)).shape == (2, 8)
+    observations = np.eye(2, 16, dtype=np.float32)
+    own = [run.agent.values(observation) for observation in observations]
+    np.testing.assert_allclose(run.values(observations), own, rtol=1e-4, atol=1e-6)
+    assert not np.allclose(own[0], own[1])
 
 
 def test_bundle_transfers_frozen(tiny_config, tmp_path):

@@ -96,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            code = _run(argv)
+            command, args = _parsed(argv)
+            code = int(command.run(args) or 0) if command else 2
             sys.stdout.flush()  # output that cannot be written is an error of this command
             return code
         except UserError as error:
@@ -113,13 +114,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _failed(name, f"{place}{error.strerror or error}", 1)
 
 
-def _run(argv: list[str]) -> int:
-    """Run one command; its exit code."""
+def _parsed(argv: list[str]) -> tuple[Any, argparse.Namespace]:
+    """The module of a command and its arguments; None where none is named, after the help was printed."""
     if not argv or argv[0] not in COMMANDS:
         parser = _top_parser()
-        parser.parse_args(argv)  # --help and --version exit here; so does an unknown command
+        args = parser.parse_args(argv)  # --help and --version exit here; so does an unknown command
         parser.print_help()
-        return 2
+        return None, args
     name, rest = argv[0], argv[1:]
     module_name, help_text = COMMANDS[name]
     module = importlib.import_module(module_name)
@@ -128,7 +129,7 @@ def _run(argv: list[str]) -> int:
     module.add_arguments(command)
     if not {"-h", "--help"}.isdisjoint(rest) and hasattr(module, "explain"):
         module.explain(command, rest)
-    return int(module.run(command.parse_args(rest)) or 0)
+    return module, command.parse_args(rest)
 
 
 def _open_closed_streams() -> None:
