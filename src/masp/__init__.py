@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from masp.macros.mining import mine_macros as mine_macros
     from masp.macros.vector import MacroVectorEnv as MacroVectorEnv
     from masp.macros.wrapper import MacroActionEnv as MacroActionEnv
-    from masp.report.videos import Videos as Videos
+    from masp.report.video import Videos as Videos
     from masp.similarity.bundle import Bundle as Bundle
     from masp.similarity.bundle import load_bundle as load_bundle
     from masp.similarity.bundle import save_bundle as save_bundle
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from masp.training.api import sweep as sweep
     from masp.training.api import train as train
     from masp.training.callbacks import Callback as Callback
-    from masp.training.early_stopping import EarlyStopping as EarlyStopping
+    from masp.training.callbacks import EarlyStopping as EarlyStopping
     from masp.training.run import Run as Run
     from masp.training.run import load_run as load_run
     from masp.training.tracking import MLflow as MLflow
@@ -51,9 +51,9 @@ _HOME = {
     "make_config": "masp.training.api",
     "sweep": "masp.training.api",
     "train": "masp.training.api",
-    "Videos": "masp.report.videos",
+    "Videos": "masp.report.video",
     "Callback": "masp.training.callbacks",
-    "EarlyStopping": "masp.training.early_stopping",
+    "EarlyStopping": "masp.training.callbacks",
     "MLflow": "masp.training.tracking",
     "TensorBoard": "masp.training.tracking",
     "WandB": "masp.training.tracking",

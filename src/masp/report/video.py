@@ -1,14 +1,14 @@
-"""A video of one episode of a trained agent, with the macro that is being played written below each step."""
+"""Videos of episodes of an agent, with the macro that is being played written below each step; also while it trains."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -17,6 +17,7 @@ from masp.environments.base import ObservationKind
 from masp.environments.gymnasium_vector import GymVector
 from masp.environments.registry import is_jax, make_env
 from masp.errors import UserError
+from masp.training.callbacks import Callback, RunView
 from masp.training.playing import PlayerEnv, Tick, make_player_env, play
 from masp.training.run import Run
 from masp.whole_file import whole_file
@@ -194,3 +195,36 @@ def _mp4(images: list[Image.Image], scenes_per_second: float, name: str) -> byte
         if process.returncode:
             raise UserError(f"ffmpeg could not write {name}: {process.stderr.decode(errors='replace').strip()[-200:]}")
         return video.read_bytes()
+
+
+class Videos(Callback):
+    """Films one episode at an evaluation, in `videos/FRAMES.gif` of each run directory.
+
+    The episode is played in an environment of its own, with the same seed every time, so that videos can be compared
+    and training is not disturbed. An example is examples/tracking.py.
+
+    Examples:
+      >>> Videos(every=5, suffix=".webp")
+      Videos(every=5, suffix='.webp')
+    """
+
+    def __init__(self, every: int = 1, suffix: str = ".gif", seed: int = 0):
+        """`every`: evaluations per video; `suffix`: .gif, .webp, .png (animated) or .mp4 (needs ffmpeg)."""
+        require_format(f"videos/episode{suffix}")
+        if every < 1:
+            raise UserError(f"every must be at least 1, got {every}")
+        self.every, self.suffix, self.seed = every, suffix, seed
+        self._evaluations: dict[Path, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Videos(every={self.every}, suffix={self.suffix!r})"
+
+    def on_evaluation(self, run: RunView, row: Mapping[str, Any]) -> None:
+        number = self._evaluations[run.path] = self._evaluations.get(run.path, 0) + 1
+        if (number - 1) % self.every:
+            return
+        policy = run.policy()
+        filmed = Run(run.path, run.config, run.actions, [], policy["params"], policy["similarity"], run.info)
+        folder = run.path / "videos"
+        folder.mkdir(exist_ok=True)
+        film(filmed, str(folder / f"{row['frames']}{self.suffix}"), self.seed)
