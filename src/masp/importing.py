@@ -78,10 +78,10 @@ def importable_name(value: Any) -> str | None:
     module, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if module not in sys.modules or not path:
         return None
-    found: Any = sys.modules[module]
+    attribute: Any = sys.modules[module]
     for part in path.split("."):
-        found = getattr(found, part, None)
-    if found is not value:
+        attribute = getattr(attribute, part, None)
+    if attribute is not value:
         return None
     module = _main_module() if module in _MAIN else module
     return f"{module}:{path}" if module else None

@@ -208,9 +208,9 @@ def _write_page(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], out: P
     runs = [out / task.name / variant for task in TASKS for variant in MEANING]
     agents = "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items())
     compared = f"On each task three agents learned from scratch, with the same seeds and settings: {agents}. {PLAIN}"
-    found = [(task.title, f"{task.question} {conclusion(summaries[task.name])}") for task in TASKS]
+    conclusions = [(task.title, f"{task.question} {conclusion(summaries[task.name])}") for task in TASKS]
     commands = "; ".join(f"`{command}` for {what}" for command, what in NEXT.items())
-    story = [("What was compared", compared), *found, ("What to do next", f"{commands}. {WHEN}")]
+    story = [("What was compared", compared), *conclusions, ("What to do next", f"{commands}. {WHEN}")]
     titles = {" ".join((ENV, f"({' '.join(task.options)})")): task.title for task in TASKS}
     return write_report(runs, out / "report.html", "masp demo", story, MEANING | titles)
 

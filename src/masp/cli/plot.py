@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     runs = [_read(path) for path in _run_dirs(args.run_dirs)]
-    known = list(dict.fromkeys(name for _, _, rows in runs for row in rows for name in row))
-    names = [name for name in known if _is_number(runs, name) and name != "frames"]
+    columns = list(dict.fromkeys(name for _, _, rows in runs for row in rows for name in row))
+    names = [name for name in columns if _is_number(runs, name) and name != "frames"]
     if args.metric == ["help"]:
         print("\n".join(_explained(names)))
         return 0
@@ -73,15 +73,15 @@ def _explained(names: Sequence[str]) -> list[str]:
 
 def _run_dirs(paths: Sequence[str]) -> list[Path]:
     """The run directories that were named, and those below folders that were named."""
-    found: list[Path] = []
+    run_dirs: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
             raise UserError(f"{path}: there is no such run directory")
         below = sorted(file.parent for file in path.rglob("config.json"))
         if not below:
             raise UserError(f"{path}: there is no run in this folder (no config.json)")
-        found += [folder for folder in below if folder not in found]
-    return found
+        run_dirs += [folder for folder in below if folder not in run_dirs]
+    return run_dirs
 
 
 Run = tuple[Path, TrainConfig, list[dict[str, Any]]]

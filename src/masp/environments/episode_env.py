@@ -98,18 +98,18 @@ class EpisodeEnv:
 
     def _mask(self, info: dict[str, Any], terminated: bool) -> np.ndarray | None:
         """[P] bool, `info["action_mask"]`; None: the environment has no masks."""
-        given = info.get("action_mask")
+        entry = info.get("action_mask")
         if self._has_masks is None:
-            self._has_masks = given is not None
-        if not self._has_masks and given is None:
+            self._has_masks = entry is not None
+        if not self._has_masks and entry is None:
             return None
         count = int(self.env.action_space.n)  # type: ignore[attr-defined]
-        if given is None and terminated:  # nothing is chosen any more
+        if entry is None and terminated:  # nothing is chosen any more
             return np.ones(count, bool)
         where = f"environment {self._index}, after step {len(self._actions)} of its episode"
-        if given is None or not self._has_masks:
+        if entry is None or not self._has_masks:
             raise UserError(f'{where}: info["action_mask"] must be there in every step and reset, or never')
-        mask = np.asarray(given)
+        mask = np.asarray(entry)
         if mask.shape != (count,) or mask.dtype.kind not in "biu":
             raise UserError(f"{where}: expected an action mask of {count} truth values, got {mask.dtype}{mask.shape}")
         if not (terminated or mask.any()):

@@ -64,8 +64,8 @@ def read_minari_play(
             rewards = np.asarray(episode.rewards, np.float32)
             seen = Seen(observations, rewards, np.zeros(len(actions), bool), bool(episode.terminations[-1]))
             success = _success(episode.infos)
-            known = None if success == UNKNOWN else bool(success)
-            episodes.append(RecordedEpisode(actions, float(rewards.sum()), known, None, None, seen))
+            solved = None if success == UNKNOWN else bool(success)
+            episodes.append(RecordedEpisode(actions, float(rewards.sum()), solved, None, None, seen))
     except Exception as error:
         raise UserError(f"{source}: episode {len(episodes)} cannot be read: {first_line(error)}") from None
     return header, episodes

@@ -103,8 +103,8 @@ class RecordingWriter:
             self._open_existing()
         else:
             self._file: BinaryIO = open(self._path, "wb", buffering=0)  # noqa: SIM115
-            known = {name: value for name, value in header.__dict__.items() if name in REQUIRED or value}
-            self._write({"format": FORMAT, "version": VERSION, **known})
+            fields = {name: value for name, value in header.__dict__.items() if name in REQUIRED or value}
+            self._write({"format": FORMAT, "version": VERSION, **fields})
 
     def add(self, episode: RecordedEpisode) -> None:
         """Write one episode."""

@@ -175,16 +175,16 @@ class MaspDQN(DQN):
     def _choose_buffer(self) -> None:
         """The replay buffer keeps discounts, also over `n_steps` decisions."""
         needed = MacroDictReplayBuffer if isinstance(self.observation_space, spaces.Dict) else MacroReplayBuffer
-        given: Any = self.replay_buffer_class or needed
-        if not isinstance(given, type):
-            kind, use = type(given).__name__, f"masp.sb3.{needed.__name__}"
+        buffer_class: Any = self.replay_buffer_class or needed
+        if not isinstance(buffer_class, type):
+            kind, use = type(buffer_class).__name__, f"masp.sb3.{needed.__name__}"
             raise UserError(f"MaspDQN: replay_buffer_class must be a class, not a {kind}; use {use}")
-        if not issubclass(given, needed):
+        if not issubclass(buffer_class, needed):
             raise UserError(
-                f"MaspDQN: {given.__name__} keeps no discounts of macros; use masp.sb3.{needed.__name__} or a class "
-                "derived from it, or leave replay_buffer_class out"
+                f"MaspDQN: {buffer_class.__name__} keeps no discounts of macros; use masp.sb3.{needed.__name__} or a "
+                "class derived from it, or leave replay_buffer_class out"
             )
-        self.replay_buffer_class = given
+        self.replay_buffer_class = buffer_class
         self.replay_buffer_kwargs = {"n_steps": self.n_steps, **self.replay_buffer_kwargs}
 
     def _require_outputs(self) -> None:

@@ -70,9 +70,9 @@ class Callback:
 
 def require_callbacks(callbacks: Sequence[Callback]) -> None:
     """Raise `UserError` unless this is a sequence of callbacks."""
-    given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
-    wrong = [type(callback).__name__ for callback in given if not isinstance(callback, Callback)]
-    if wrong or given is not callbacks:
+    sequence = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
+    wrong = [type(callback).__name__ for callback in sequence if not isinstance(callback, Callback)]
+    if wrong or sequence is not callbacks:
         got = f"{wrong[0]}" if wrong else f"one {type(callbacks).__name__}"
         raise UserError(f"callbacks must be a list of objects of classes that derive from masp.Callback, got {got}")
 

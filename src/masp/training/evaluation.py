@@ -93,5 +93,5 @@ def advance(agent: Agent, policy: Policy, rollout: Rollout, step: Step) -> tuple
 
 def _worse(flaw: Array, finite: Array, usable: Array | bool) -> Array:
     """[N] the first flaw of each episode, after a tick whose numbers are `finite` and whose masks are `usable`."""
-    found = jnp.where(finite, jnp.where(usable, 0, _NO_ACTION), _NOT_FINITE)
-    return jnp.where(flaw == 0, found, flaw).astype(jnp.int8)
+    newest = jnp.where(finite, jnp.where(usable, 0, _NO_ACTION), _NOT_FINITE)
+    return jnp.where(flaw == 0, newest, flaw).astype(jnp.int8)

@@ -161,12 +161,12 @@ def _chart(kind: ChartKind, groups: Sequence[Group], name: str) -> dict[str, Any
         if kind.penalised and not group.runs[0].config.penalised:
             continue
         for number, metric in enumerate(kind.metrics):
-            if found := band([run.curve(metric) for run in group.runs]):
+            if curve := band([run.curve(metric) for run in group.runs]):
                 suffix = f", {kind.dashes[number]}" if len(kind.metrics) > 1 else ""
                 singles = _singles(kind, group, metric) if number == 0 else []
                 names = {"name": group.label + suffix, "group": group.label}
                 look = {"colour": shades(group.colour), "dash": number > 0}
-                lines.append({**names, **look, **found, "runs": singles})
+                lines.append({**names, **look, **curve, "runs": singles})
     return {
         "id": name,
         "title": kind.title,

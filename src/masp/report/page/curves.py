@@ -90,11 +90,11 @@ def _interpolated(curves: Sequence[Curve]) -> Curve:
 
 def _interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """95 % bootstrap interval of the mean over runs of [runs, P]; missing runs are left out of a mean."""
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
+    present = ~np.isnan(values)
+    filled = np.where(present, values, 0.0)
     runs = len(values)
     weights = np.random.default_rng(0).multinomial(runs, np.full(runs, 1 / runs), SAMPLES).astype(float)
-    totals, counts = weights @ filled, weights @ known
+    totals, counts = weights @ filled, weights @ present
     means = np.divide(totals, counts, out=np.full_like(totals, np.nan), where=counts > 0)
     low, high = np.nanpercentile(means, [2.5, 97.5], axis=0)
     return low, high

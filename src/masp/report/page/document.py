@@ -161,12 +161,12 @@ def _chart_blocks(kinds: Sequence[Any], tasks: Mapping[str, Sequence[Group]], na
     """The charts of every task."""
     blocks = []
     for task, groups in tasks.items():
-        found = charts.charts(kinds, groups, f"{name}-{hash_text(task)}")
-        if found:
+        drawn = charts.charts(kinds, groups, f"{name}-{hash_text(task)}")
+        if drawn:
             title = task if len(tasks) > 1 else ""
             legend = {group.label: shades(group.colour) for group in groups}
             head = {"kind": "charts", "title": title, "note": bands_note(groups), "legend": list(legend.items())}
-            blocks.append({**head, "charts": found})
+            blocks.append({**head, "charts": drawn})
     return blocks
 
 
@@ -180,8 +180,8 @@ def _maps(groups: Sequence[Group]) -> list[Block]:
 
 
 def _usage(groups: Sequence[Group], tasks: Mapping[str, Sequence[Group]]) -> list[Block]:
-    found = usages(groups)
-    return [*_chart_blocks(charts.USAGE, tasks, "usage"), *([{"kind": "usages", "usages": found}] if found else [])]
+    usage = usages(groups)
+    return [*_chart_blocks(charts.USAGE, tasks, "usage"), *([{"kind": "usages", "usages": usage}] if usage else [])]
 
 
 def _videos(groups: Sequence[Group]) -> list[Block]:

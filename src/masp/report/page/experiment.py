@@ -148,10 +148,10 @@ def _curves(table: Table, records: Records, colours: Mapping[str, str]) -> list[
         lines = []
         for column, cell in cells.items():
             curves = [_curve(records[cell.trial, seed], table.measure) for seed in cell.seeds]
-            if found := band(curves, CURVE_POINTS):
+            if curve := band(curves, CURVE_POINTS):
                 sizes.append(len(curves))
                 look = {"group": column, "colour": shades(colours[column]), "dash": False, "runs": []}
-                lines.append({"name": column, **look, **found})
+                lines.append({"name": column, **look, **curve})
         if any(len(line["x"]) > 1 for line in lines):
             read = f"Evaluation {table.measure} while training. Higher is better; further left is faster."
             name = f"curve-{hash_text(repr(names))}"
@@ -161,8 +161,8 @@ def _curves(table: Table, records: Records, colours: Mapping[str, str]) -> list[
 
 def _curve(record: Mapping[str, Any], measure: str) -> tuple[np.ndarray, np.ndarray]:
     points = zip(record["curve_frames"], record[f"curve_{measure}"], strict=True)
-    known = [(frames, value) for frames, value in points if value is not None]
-    frames, values = zip(*known, strict=True) if known else ((), ())
+    measured = [(frames, value) for frames, value in points if value is not None]
+    frames, values = zip(*measured, strict=True) if measured else ((), ())
     return np.array(frames, float), np.array(values, float)
 
 

@@ -99,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         token, _, rest = self.path.removeprefix("/").partition("/")
-        known = secrets.compare_digest(token.encode(), self.server.token.encode())
-        if not known or not (self.server.remote or self._asked_by_loopback_name()) or rest not in ("", "data"):
+        valid_token = secrets.compare_digest(token.encode(), self.server.token.encode())
+        if not valid_token or not (self.server.remote or self._asked_by_loopback_name()) or rest not in ("", "data"):
             self._answer(
                 404, b"there is no such page; the address that masp watch printed has a token in it\n", "text/plain"
             )

@@ -105,15 +105,15 @@ class ReportRun:
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     """The run directories among `paths` and in the folders among them; each once, in order."""
-    found: list[Path] = []
+    run_dirs: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
             raise UserError(f"{path}: there is no such folder")
         runs = [path] if _is_run(path) else _runs_below(path, DEEPEST)
         if not runs:
             raise UserError(f"{path} is not a run directory, and there is none in it (none has a config.json)")
-        found += [run for run in runs if run not in found]
-    return found
+        run_dirs += [run for run in runs if run not in run_dirs]
+    return run_dirs
 
 
 def _is_run(path: Path) -> bool:

@@ -21,8 +21,10 @@ MOST_RUNS = 60
 def usages(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """The usage of every run that has macros."""
     runs = [(group, run) for group in groups for run in group.runs if run.actions.macros]
-    found = [usage_data(f"{group.task}: {group.label}, seed {run.config.seed}", run) for group, run in runs[:MOST_RUNS]]
-    return [usage for usage in found if usage is not None]
+    entries = [
+        usage_data(f"{group.task}: {group.label}, seed {run.config.seed}", run) for group, run in runs[:MOST_RUNS]
+    ]
+    return [usage for usage in entries if usage is not None]
 
 
 def usage_data(label: str, run: ReportRun) -> dict[str, Any] | None:
