@@ -20,6 +20,7 @@ WEIGHT, MAX_NORM = 0.3, 0.5
 
 OPTIMIZERS = {
     "sgd": (lambda p: torch.optim.SGD(p, 0.1), None),
+    "clipped sgd": (lambda p: torch.optim.SGD(p, 0.1), MAX_NORM),
     "momentum": (lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.1), None),
     "adam": (lambda p: torch.optim.Adam(p, 0.01), None),
     "clipped adam": (lambda p: torch.optim.Adam(p, 0.01), MAX_NORM),
@@ -146,6 +147,7 @@ def jax_td_loss(params, batch):
 
 JAX_OPTIMISERS = {
     "sgd": optax.sgd(0.1),
+    "clipped sgd": optax.chain(optax.clip_by_global_norm(MAX_NORM), optax.sgd(0.1)),
     "adam": optax.adam(0.01, eps_root=1e-16),
     "clipped adam": optax.chain(optax.clip_by_global_norm(MAX_NORM), optax.adam(0.01, eps_root=1e-16)),
 }

@@ -97,8 +97,11 @@ def test_a_search_begins_with_the_preset_and_goes_on(tmp_path, fake):
     again = search.search(what(tmp_path), 9)
     assert [trial.params for trial in again.get_trials()][:6] == [trial.params for trial in trials]
     assert len(again.get_trials()) == 9 and again.best_value > -1
-    with pytest.raises(UserError, match="holds a search with other settings"):
-        search.search(what(tmp_path, seeds=3), 9)
+    with pytest.raises(UserError, match=r"holds a search with other settings \(axes, seeds\); give the same ones"):
+        search.search(what(tmp_path, [Axis("n_step", choices=(1, 3))], seeds=3), 9)
+    longer = replace(what(tmp_path).config, frames=800)
+    with pytest.raises(UserError, match=r"other settings \(frames\)"):
+        search.search(Search(longer, (RATES,), 2, "eval_return", tmp_path), 9)
 
 
 def test_a_single_worker_repeats_itself(tmp_path, fake):
@@ -161,6 +164,7 @@ def test_an_interrupted_trial_is_done_again(tmp_path, monkeypatch, fake):
     assert states(study)[2:4] == ["FAIL", "COMPLETE"]
     assert study.get_trials()[2].params == study.get_trials()[3].params
     assert states(study).count("FAIL") == 1 and len(states(study)) == 5
+    assert [trial.number for trial in search.ended(study)] == [0, 1, 3, 4]
 
 
 def test_the_preset_is_found_though_its_first_trial_failed(tmp_path, monkeypatch, fake):

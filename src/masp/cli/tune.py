@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     config = with_flags(from_preset(preset, args.env), flags)
     from masp.ops import cache_programs, tune_this_process
     from masp.tuning.outcome import check, draw, importances, write_best
-    from masp.tuning.search import Search, search
+    from masp.tuning.search import Search, ended, search
     from masp.tuning.space import default_axes, parse_axis
 
     tune_this_process()
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     file = write_best(study, what, preset)
     picture = draw(study, what)
     best = study.best_trial
-    result: dict[str, Any] = {"env": args.env, "trials": len(study.get_trials(deepcopy=False)), "best": best.number}
+    result: dict[str, Any] = {"env": args.env, "trials": len(ended(study)), "best": best.number}
     result |= {"score": best.value, "settings": best.params, "config": str(file), "picture": str(picture)}
     result["importances"] = importances(study)
     if args.check:

@@ -94,8 +94,18 @@ def open_study(what: Search) -> optuna.Study:
         study.set_user_attr("about", about)
         study.enqueue_trial(values_of(what.config, what.axes), skip_if_exists=True)
     elif before != about:
-        raise UserError(f"{what.out} holds a search with other settings; give the same ones, or another --out")
+        names = ", ".join(_differing(*(json_text.parse(text, str(what.out)) for text in (before, about))))
+        raise UserError(
+            f"{what.out} holds a search with other settings ({names}); give the same ones, or another --out"
+        )
     return study
+
+
+def _differing(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Names of the settings that two searches do not have in common."""
+    one, other = ({**about["settings"], **about, "settings": None} for about in (before, now))
+    missing = object()
+    return sorted(name for name in {*one, *other} if one.get(name, missing) != other.get(name, missing))
 
 
 def give_back_abandoned(study: optuna.Study, out: Path) -> None:
@@ -125,6 +135,11 @@ def _give_back(study: optuna.Study, number: int, values: dict[str, Any]) -> None
 
 def _in_state(study: optuna.Study, *states: TrialState) -> list[optuna.trial.FrozenTrial]:
     return study.get_trials(deepcopy=False, states=states)
+
+
+def ended(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Trials that were completed or pruned; interrupted ones have been queued again under another number."""
+    return _in_state(study, TrialState.COMPLETE, TrialState.PRUNED)
 
 
 def _work_on_one(study: optuna.Study, what: Search, worker: str, callbacks: Sequence[Callback]) -> None:
