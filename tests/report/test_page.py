@@ -14,7 +14,7 @@ from masp.config import replace
 from masp.errors import UserError
 from masp.macros.actions import ActionSet, Macro
 from masp.report.page import write_report
-from masp.report.page.charts import LEARNING, charts
+from masp.report.page.charts import LEARNING, charts, flat_note
 from masp.report.page.colours import CONTRAST, NIGHT, PAPER, contrast, shades
 from masp.report.page.document import run_page
 from masp.report.page.groups import grouped
@@ -87,7 +87,7 @@ def test_captions_name_groups_and_tasks(tmp_path):
     page = run_page(runs, captions={"planted-grid (copies=2 size=5)": "small", "masp": "all of it"})
     assert page["title"] == "planted-grid and small"
     maps = block_of(page, "similarity", "maps")["maps"]
-    assert [one["label"] for one in maps] == ["planted-grid: masp, seed 0", "small: masp, seed 0"]
+    assert [one["label"] for one in maps] == ["masp, seed 0: planted-grid", "masp, seed 0: small"]
 
 
 def test_speed_is_that_since_the_row_before_and_begins_anew_after_a_pause(tmp_path):
@@ -128,6 +128,13 @@ def test_line_at_zero_is_said_in_words(tmp_path):
         [ReportRun.open(make_run(tmp_path / "a", "masp", level=-9)), ReportRun.open(make_run(tmp_path / "b", "macros"))]
     )
     assert charts(LEARNING, groups, "learning")[0]["note"] == "masp: 0 all the time, on the axis."
+
+
+def test_lines_that_hide_one_another_are_said_in_words():
+    lines = [{"name": name, "y": [value, value, None]} for name, value in (("a", 1), ("b", 1), ("c", 2), ("d", 0))]
+    assert flat_note(lines[:2]) == "a, b: 1 all the time."
+    assert flat_note(lines) == "a, b: 1 all the time. d: 0 all the time, on the axis."
+    assert flat_note([{"name": "e", "y": [1, 2]}, lines[2]]) == ""
 
 
 def test_map_has_groups_as_neighbours_and_the_pairs_of_its_moments(tmp_path):

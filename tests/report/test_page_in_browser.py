@@ -152,6 +152,34 @@ def test_dark_page_has_dark_colours_and_other_lines(desk):
     assert light[0] == "rgb(246, 245, 241)" and dark[0] == "rgb(15, 17, 20)" and light[1] != dark[1]
 
 
+def test_printed_charts_fit_their_cards_and_the_legend_keeps_its_colours(desk):
+    """Paper is narrower than the window; the colours of legends are backgrounds, which browsers do not print."""
+    widths = f"{PLOTS}.map(p => p._fullLayout.width - p.clientWidth)"
+    desk.run(f"window.printed = []; redraws.add(() => printed.push([printing.matches, Math.max(...{widths})])); true")
+    desk.call("Page.printToPDF", paperWidth=8.3, paperHeight=11.7)
+    desk.wait("!printing.matches && printed.length > 1")
+    printed = desk.run("printed")
+    assert {on_paper for on_paper, _ in printed} == {True, False}
+    assert max(beyond for _, beyond in printed) <= 1, "charts are as wide as their places, on paper and in the window"
+    assert desk.run("getComputedStyle(document.querySelector('.swatch')).printColorAdjust") == "exact"
+
+
+def test_newer_content_leaves_what_was_zoomed_into(desk):
+    shown = "[...document.querySelector('#learning .plot')._fullLayout.xaxis.range]"
+    before = desk.run(shown)
+    x, y = middle_of(desk, "#learning .plot .nsewdrag")
+    for kind, at in (("mousePressed", x), ("mouseMoved", x + 30), ("mouseMoved", x + 60), ("mouseReleased", x + 60)):
+        desk.call("Input.dispatchMouseEvent", type=kind, x=at, y=y, button="left", buttons=1, clickCount=1)
+    desk.wait(f"{shown}[0] > {before[0]} && {shown}[1] < {before[1]}")
+    zoomed = desk.run(shown)
+    desk.run("redraws.forEach(draw => draw())")
+    assert desk.run(shown) == zoomed
+    for count in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            desk.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=count)
+    desk.wait(f"{shown}[1] === {before[1]}")
+
+
 def test_axe_finds_nothing_serious(desk):
     if not AXE.exists():
         pytest.skip("axe-core is not here: npm install --prefix build/axe axe-core")
@@ -168,6 +196,8 @@ def test_telephone_does_not_scroll_sideways(browser, page):
     browser.open(page)
     assert browser.run("[document.documentElement.scrollWidth, innerWidth]") == [400, 400]
     assert browser.run(f"{PLOTS}.every(p => p.getBoundingClientRect().right <= 400)")
+    results = "document.querySelector('#summary .scroll')"
+    assert browser.run(f"{results}.querySelectorAll('td')[1].getBoundingClientRect().right <= 400"), "figures are whole"
     assert browser.errors == []
 
 

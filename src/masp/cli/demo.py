@@ -39,12 +39,15 @@ MEANING = {
 BRIEFLY = {"rainbow": "4 moves", "macros": "128 actions", "masp": "128, similarity"}
 """The same in a column of a narrow terminal."""
 NEXT = {
-    "masp demo --seeds 10 --out demo-10": "the same with more seeds, so narrower intervals",
-    "masp envs": "what else there is to train on",
-    "masp train CartPole-v1 --variant rainbow": "any Gymnasium id, yours too",
+    "masp demo --seeds 10 --out demo-10": "narrower intervals",
+    "masp envs": "what else to train on",
+    "masp train CartPole-v1 --variant rainbow": "any Gymnasium id, or yours",
 }
-PLAIN = "The first task has the paper's algorithm alone (--paper), the second also our additions to it."
-WHEN = "When macros and masp help, and when they do not: docs/when-to-use.md."
+PLAIN = (
+    "The first task has the paper's algorithm alone (--paper); on the second, agents also learn from what happens "
+    "inside macros, which this project adds to it."
+)
+WHEN = "When macros and masp help, and when they do not: docs/when-to-use.md in the repository."
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,11 @@ TASKS = (
         "9x9 grid, each of the 4 moves in 32 copies",
         ("copies=32",),
         PAPER,
-        "Copies bring nothing new, so rainbow is the ceiling. How much do they cost, and how much of that does masp "
-        "win back?",
+        "A copy counts as a macro of one step. Copies bring nothing new, so rainbow is the ceiling. How much do they "
+        "cost, and how much of that does masp win back?",
     ),
     DemoTask(
-        "macros",
+        "real-macros",
         "13x13 grid, 4 moves and 124 macros of two to four moves",
         ("size=13", "max_steps=40", "sequences=124"),
         {},
@@ -118,7 +121,7 @@ def _introduce(args: argparse.Namespace) -> None:
         "masp demo: two small tasks, each learned by three agents from scratch",
         f"({args.seeds} seeds, {args.frames:,} frames each); about three minutes on two free cores.",
         *(f"  {variant:<8} {meaning}" for variant, meaning in MEANING.items()),
-        "At the end: a table for each task that says what came out, and a page to open in a browser.",
+        "At the end: tables that say what came out, and a page to open in a browser.",
     ]
     print("\n".join(lines), file=sys.stderr if args.json else sys.stdout, flush=True)
 
@@ -206,9 +209,13 @@ def _write_page(summaries: Mapping[str, Mapping[str, Mapping[str, Any]]], out: P
 
     print("writing the page", file=sys.stderr, flush=True)
     runs = [out / task.name / variant for task in TASKS for variant in MEANING]
+    conclusions = [(task.title, f"{task.question} Measured: {conclusion(summaries[task.name])}") for task in TASKS]
     agents = "; ".join(f"{variant} has {meaning}" for variant, meaning in MEANING.items())
-    compared = f"On each task three agents learned from scratch, with the same seeds and settings: {agents}. {PLAIN}"
-    conclusions = [(task.title, f"{task.question} {conclusion(summaries[task.name])}") for task in TASKS]
+    compared = (
+        f"Three agents learned each task from scratch, with the same seeds and settings: {agents}. "
+        "An agent walks a grid to a goal; success is the share of evaluation episodes that reach it, and success over "
+        f"training the mean of that over all evaluations. {PLAIN}"
+    )
     commands = "; ".join(f"`{command}` for {what}" for command, what in NEXT.items())
     story = [("What was compared", compared), *conclusions, ("What to do next", f"{commands}. {WHEN}")]
     titles = {" ".join((ENV, f"({' '.join(task.options)})")): task.title for task in TASKS}
@@ -280,6 +287,7 @@ def _legend(seeds: int) -> str:
     interval = "" if seeds == 1 else ", [95 % bootstrap interval over seeds]"
     interval += f"; with {seeds} seeds that is little more than their range" if 1 < seeds < FEW else ""
     return (
-        f"Success: share of evaluation episodes that reach the goal{interval}. Groups found: chance that two actions "
-        "of the same effect were learned to be more similar than two of different effects (0.5: chance, 1: perfect)."
+        "Success: share of evaluation episodes that reach the goal, at the end and as the mean over all evaluations of "
+        f"training{interval}. Groups found: chance that two actions of the same effect were learned to be more similar "
+        "than two of different effects (0.5: chance, 1: perfect)."
     )

@@ -65,7 +65,7 @@ USAGE = (
     ChartKind(
         "Share of decisions that are macros",
         ("macro_share",),
-        "0: macros are never chosen; random decisions alone bring about the share of macros among all actions.",
+        "0: macros are never chosen. An agent that decides at random is at the share of macros among all actions.",
         "share of decisions",
     ),
     ChartKind(
@@ -109,8 +109,8 @@ PENALTY = (
     ChartKind(
         "Best macro above best primitive",
         ("macro_lead",),
-        "A macro is worth at most its first step followed by the best, so above 0 is over-estimation of macros; "
-        "far below 0, macros are not wanted.",
+        "No macro is worth more than its first step and the best decisions after it: above 0, macros are "
+        "over-estimated; far below 0, they are not wanted.",
         "value",
         reference=0.0,
     ),
@@ -188,11 +188,17 @@ def _singles(kind: ChartKind, group: Group, metric: str) -> list[dict[str, Any]]
 
 
 def flat_note(lines: Sequence[dict[str, Any]]) -> str:
-    """Lines that lie on the axis are easily taken for missing ones."""
-    flat = [line["name"] for line in lines if line["y"] and not any(line["y"])]
-    if not flat:
-        return ""
-    return f"{', '.join(flat)}: 0 all the time" + (", on the axis." if len(flat) < len(lines) else ".")
+    """Lines that lie on the axis, or all the time on one another, are easily taken for missing ones."""
+    flat: dict[float, list[str]] = {}
+    for drawn in lines:
+        if len(values := {value for value in drawn["y"] if value is not None}) == 1:
+            flat.setdefault(values.pop(), []).append(drawn["name"])
+    notes = []
+    for value, names in flat.items():
+        if value == 0 or len(names) > 1:
+            where = ", on the axis" if value == 0 and len(names) < len(lines) else ""
+            notes.append(f"{', '.join(names)}: {value:g} all the time{where}.")
+    return " ".join(notes)
 
 
 def bands_note(groups: Sequence[Group]) -> str:

@@ -49,7 +49,7 @@ def similarity_maps(groups: Sequence[Group]) -> list[dict[str, Any]]:
     for _, group, run in sorted(chosen, key=lambda entry: [g.label for g in groups].index(entry[1].label)):
         history = read_moments(run)
         if history is not None:
-            label = f"{group.task}: {group.label}, seed {run.config.seed}"
+            label = f"{group.label}, seed {run.config.seed}: {group.task}"
             maps.append(map_data(label, run.actions, history, snapshots))
     return maps
 

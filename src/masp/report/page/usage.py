@@ -22,7 +22,7 @@ def usages(groups: Sequence[Group]) -> list[dict[str, Any]]:
     """The usage of every run that has macros."""
     runs = [(group, run) for group in groups for run in group.runs if run.actions.macros]
     entries = [
-        usage_data(f"{group.task}: {group.label}, seed {run.config.seed}", run) for group, run in runs[:MOST_RUNS]
+        usage_data(f"{group.label}, seed {run.config.seed}: {group.task}", run) for group, run in runs[:MOST_RUNS]
     ]
     return [usage for usage in entries if usage is not None]
 

@@ -6,6 +6,9 @@ const transparent = (colour, share) => colour + Math.round(share * 255).toString
 const narrow = () => innerWidth < 640;
 const settings = { displayModeBar: false, responsive: true, displaylogo: false, doubleClick: "reset" };
 
+/** Draw a chart as wide as its place is now: on paper that is narrower than in the window, and Plotly keeps its first width. */
+const drawChart = (plot, traces, look) => Plotly.react(plot, traces, { width: plot.clientWidth || undefined, ...look }, settings);
+
 /** The look that all charts share. */
 function layout(more = {}) {
   const axis = { gridcolor: css("--rule"), linecolor: css("--rule"), zeroline: false, ticks: "", automargin: true, tickfont: { size: 11.5 } };
@@ -45,8 +48,10 @@ function lineTraces(chart, hidden) {
 
 function lineLayout(chart) {
   const reference = { type: "line", xref: "paper", x0: 0, x1: 1, y0: chart.reference, y1: chart.reference, line: { color: css("--muted"), width: 1, dash: "dot" } };
+  const xs = chart.lines.flatMap((line) => [line.x[0], line.x.at(-1)]), [first, last] = [Math.min(0, ...xs), Math.max(...xs)];
   return layout({
-    xaxis: { title: title(chart.x), rangemode: "tozero", exponentformat: "SI", nticks: narrow() ? 5 : 8, hoverformat: chart.x === "environment frames" ? ",.0f" : "" },
+    uirevision: chart.id, // newer content does not undo what the reader has zoomed into
+    xaxis: { title: title(chart.x), range: [first, last + 0.015 * (last - first || 1)], exponentformat: "SI", nticks: narrow() ? 5 : 8, hoverformat: chart.x === "environment frames" ? ",.0f" : "" },
     yaxis: { title: title(chart.y), rangemode: chart.lines.some((line) => line.y.some((y) => y < 0)) ? "normal" : "tozero", nticks: 6, exponentformat: "SI" },
     shapes: chart.reference === null ? [] : [reference],
   });
@@ -82,7 +87,7 @@ function lineChart(chart, hidden, heading) {
   const dashes = chart.dashes.length ? el("p", { class: "dashes" }, el("span", {}, el("i", { "aria-hidden": "true" }), chart.dashes[0]), el("span", {}, el("i", { class: "dashed", "aria-hidden": "true" }), chart.dashes[1])) : null;
   const element = el("figure", {}, el("figcaption", {}, el(heading, {}, chart.title), el("p", {}, chart.read), note, dashes), plot,
     el("details", {}, el("summary", {}, "Numbers"), numbers));
-  const draw = () => Plotly.react(plot, lineTraces(chart, hidden), lineLayout(chart), settings);
+  const draw = () => drawChart(plot, lineTraces(chart, hidden), lineLayout(chart));
   const update = (newer) => {
     chart = newer;
     note.textContent = chart.note;
@@ -140,11 +145,11 @@ function dotsChart(block) {
     const ticks = { tickvals: block.rows.map((_, i) => block.rows.length - 1 - i), ticktext: block.rows.map((row) => label(row.name)) };
     const values = block.rows.flatMap((row) => [row.value, row.low, row.high, row.paper, ...row.points]).filter((value) => typeof value === "number");
     const alone = Math.min(...values) === Math.max(...values) && values[0] >= 0; // Plotly would begin below 0
-    Plotly.react(plot, traces, layout({
+    drawChart(plot, traces, layout({
       hovermode: "closest", dragmode: false,
       xaxis: { ...(alone ? { range: [-0.02 * Math.max(1, 1.2 * values[0]), Math.max(1, 1.2 * values[0])] } : {}), title: title(block.x), showgrid: true, fixedrange: true, nticks: narrow() ? 5 : 9, exponentformat: "SI" },
       yaxis: { ...ticks, showgrid: false, range: [-0.6, block.rows.length - 0.4], fixedrange: true, tickfont: { size: 13, color: css("--ink") } },
-    }), settings);
+    }));
   };
   const update = (newer) => {
     block = newer;

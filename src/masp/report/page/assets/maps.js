@@ -92,8 +92,8 @@ function mapsBlock(block) {
   slider.addEventListener("input", () => { moment = Number(slider.value) === map().frames.length - 1 ? null : Number(slider.value); draw(); });
   const time = el("label", { class: "time" }, "After", slider, when);
   const element = el("figure", {}, el("figcaption", {}, el("h3", {}, "Learned similarity of pairs of actions"),
-    el("p", {}, "Each row and column is an action; dark (in the dark, bright) squares are actions that the agent treats alike. "
-      + "They are ordered so that alike actions are neighbours at the end of training; the tree joins actions the sooner the more alike they are. "
+    el("p", {}, "Each row and column is an action; dark squares (bright ones on a dark page) are pairs of actions that the agent treats alike. "
+      + "They are ordered so that alike actions are neighbours at the end of training; the tree above joins the most alike ones first. "
       + "Move the slider to see when the pattern appeared. The diagonal, always 1, is left out.")),
     el("div", { class: "controls" }, choose, time),
     el("div", { class: "beside" }, el("div", { class: "map" }, plot, readout, strip.element, note), alike));
@@ -109,7 +109,7 @@ function mapsBlock(block) {
     note.textContent = [one.note, one.clipped ? "A few pairs are above the end of the colour scale." : "", block.note].filter(Boolean).join(" ");
     plot.setAttribute("aria-label", `Similarity of ${one.names.length} actions after ${when.textContent}. Arrow keys move over the pairs.`);
     readout.textContent = "Point at a square, or use the arrow keys, to read its pair.";
-    Plotly.react(plot, mapTraces(one, k), mapLayout(one, plot), settings);
+    drawChart(plot, mapTraces(one, k), mapLayout(one, plot));
     explore(plot, readout, () => [map().order.length, map().order.length], (row, column) => describePair(map(), at(), map().order[row], map().order[column]));
   };
   redraws.add(draw);
@@ -192,8 +192,8 @@ function usagesBlock(block) {
   const strip = scaleStrip("usage");
   const numbers = el("div", {});
   const choose = chooser(block.usages.map((one) => one.label), "Run", (i) => { chosen = i; draw(); });
-  const element = el("figure", {}, el("figcaption", {}, el("h3", {}, "What was decided on over training time"),
-    el("p", {}, "One row per action, the most used at the top; darker (in the dark, brighter) means a larger share of the decisions since the column before.")),
+  const element = el("figure", {}, el("figcaption", {}, el("h3", {}, "Which actions were chosen over training time"),
+    el("p", {}, "One row per action, the most used at the top; darker (brighter on a dark page) means a larger share of the decisions since the column before.")),
     el("div", { class: "controls" }, choose), finding, plot, readout, strip.element, numbers);
   const shown = () => block.usages[chosen];
   const draw = () => {
@@ -203,7 +203,7 @@ function usagesBlock(block) {
     plot.setAttribute("aria-label", `Shares of decisions of ${one.names.length} actions over training time. Arrow keys move over them.`);
     readout.textContent = "Point at a square, or use the arrow keys, to read it.";
     const z = one.names.map((_, row) => one.frames.map((_, column) => share(one, row, column)));
-    Plotly.react(plot, [{ type: "heatmap", x: one.frames.map((_, i) => i), y: one.names.map((_, i) => i), z, zmin: 0, zmax: one.scale, colorscale: colourScale("usage"), showscale: false, hoverinfo: "none", xgap: 1, ygap: 1 }], usageLayout(one), settings);
+    drawChart(plot, [{ type: "heatmap", x: one.frames.map((_, i) => i), y: one.names.map((_, i) => i), z, zmin: 0, zmax: one.scale, colorscale: colourScale("usage"), showscale: false, hoverinfo: "none", xgap: 1, ygap: 1 }], usageLayout(one));
     explore(plot, readout, () => [shown().names.length, shown().frames.length], (row, column) => describeShare(shown(), row, column));
     const table = usageTable(one);
     numbers.replaceChildren(tableBlock(table).element);

@@ -54,9 +54,12 @@ function tableBlock(block) {
   return { element, update };
 }
 
+/** Figures in which a narrow cell breaks before an interval, but not within it. */
+const unbroken = (text) => text.replace(/\[[^\]]*\]/g, (interval) => interval.replaceAll(" ", "\u00a0"));
+
 function tableCell(cell, numeric) {
   const plain = typeof cell === "string";
-  const children = plain ? [cell] : [cell.colour ? swatch(cell.colour) : null, cell.text, cell.note ? el("small", {}, cell.note) : null];
+  const children = plain ? [numeric ? unbroken(cell) : cell] : [cell.colour ? swatch(cell.colour) : null, cell.text, cell.note ? el("small", {}, cell.note) : null];
   if (!plain && cell.bar !== undefined) {
     const bar = el("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.max(0, Math.min(1, cell.bar)) * 100}%`;
