@@ -119,11 +119,16 @@ def _introduce(args: argparse.Namespace) -> None:
     """What will happen, and how long it takes, before anything else."""
     lines = [
         "masp demo: two small tasks, each learned by three agents from scratch",
-        f"({args.seeds} seeds, {args.frames:,} frames each); about three minutes on two free cores.",
+        f"({args.seeds} seeds, {args.frames:,} frames each); about {_minutes(args)} minutes on two free cores.",
         *(f"  {variant:<8} {meaning}" for variant, meaning in MEANING.items()),
         "At the end: tables that say what came out, and a page to open in a browser.",
     ]
     print("\n".join(lines), file=sys.stderr if args.json else sys.stdout, flush=True)
+
+
+def _minutes(args: argparse.Namespace) -> int:
+    """Three with the default seeds and frames, of which two thirds is training."""
+    return round(1 + 2 * args.seeds * args.frames / 180_000)
 
 
 def _fresh(out: Path) -> Path:
