@@ -5,7 +5,7 @@ import pytest
 
 from masp.cli.main import main
 from masp.macros.actions import ActionSet
-from masp.report.page.experiment import experiment_page
+from masp.report.page.experiment import experiment_page, row_title
 from masp.report.tables import Table, TableCell
 from masp.similarity.bundle import Bundle, save_bundle
 
@@ -44,6 +44,11 @@ def page_of(tmp_path):
 def blocks(page, section, kind):
     found = next(part for part in page["sections"] if part["id"] == section)["blocks"]
     return [block for block in found if block["kind"] == kind]
+
+
+def test_titles_of_rows_say_what_their_numbers_are():
+    assert row_title(("task",), ("Door Key",)) == "Door Key"
+    assert row_title(("game", "number of macros"), ("Breakout", "32")) == "Breakout, number of macros 32"
 
 
 def test_table_and_dots_have_our_figures_and_the_papers(page):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,11 @@ def _text(text: str, tone: str) -> Block:
     return {"kind": "text", "tone": tone, "text": text}
 
 
+def row_title(headings: Sequence[str], names: Sequence[str]) -> str:
+    """What a row is, outside of its table: the task, and what its other names are."""
+    return ", ".join([names[0], *(f"{heading} {name}" for heading, name in zip(headings[1:], names[1:], strict=True))])
+
+
 def _cell_text(cell: TableCell | None, table: Table) -> str:
     if cell is None:
         return ""
@@ -133,7 +138,7 @@ def _dots(table: Table, row: Row, number: int, colours: Mapping[str, str]) -> di
         rows.append({**entry, "points": list(cell.values), "paper": None if paper is None else paper.mean})
     return {
         "id": f"row-{number}",
-        "title": ", ".join(names),
+        "title": row_title(table.row_names, names),
         "read": "Dots: mean of our seeds with its 95 % interval, and single seeds."
         + (" Diamonds: the paper's figures." if any(row["paper"] is not None for row in rows) else ""),
         "x": f"evaluation {table.measure}",
@@ -155,7 +160,8 @@ def _curves(table: Table, records: Records, colours: Mapping[str, str]) -> list[
         if any(len(line["x"]) > 1 for line in lines):
             read = f"Evaluation {table.measure} while training. Higher is better; further left is faster."
             name = f"curve-{hash_text(repr(names))}"
-            charts.append(_chart(name, ", ".join(names), read, ("environment frames", table.measure), lines))
+            axes = ("environment frames", table.measure)
+            charts.append(_chart(name, row_title(table.row_names, names), read, axes, lines))
     return [_charts_block(bands_text(sizes), colours, charts)] if charts else []
 
 
@@ -212,7 +218,8 @@ def _maps(table: Table, records: Records, store: Path) -> list[Block]:
         pairs = history.pairs.shape[1]
         if len(maps) < MOST_MAPS and pairs <= left:
             most = min(MOST_SNAPSHOTS, max(left // (len(cells) * max(pairs, 1)), 1))
-            maps.append(map_data(f"{', '.join(row)}, seed {cell.seeds[0]}", bundle.actions, history, most))
+            label = f"{row_title(table.row_names, row)}, seed {cell.seeds[0]}"
+            maps.append(map_data(label, bundle.actions, history, most))
             left -= pairs * len(maps[-1]["frames"])
     note = "" if len(maps) == wanted else f"{len(maps)} of {wanted} runs, so that the page stays small."
     return [{"kind": "maps", "maps": maps, "note": note}] if maps else []
