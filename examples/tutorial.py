@@ -17,10 +17,13 @@ from matplotlib import pyplot
 
 import masp
 from masp.cli.main import main as masp_command
+from masp.report.figures import colour_of
 from masp.report.statistics import bootstrap_interval
 
 ARMS = {"six": ("rainbow", "macros", "masp"), "eight": ("anew", "similarity", "agent")}
 """Task to what is compared there."""
+LIKE = {"anew": "masp", "similarity": "transfer", "agent": "prior"}
+"""Columns of masp's own pictures whose colours the arms of the second task have."""
 Curves = dict[str, tuple[np.ndarray, np.ndarray]]
 
 # --8<-- [start:environment]
@@ -130,11 +133,12 @@ def curves(out: Path, names: tuple[str, ...], seeds: range) -> Curves:
 
 
 def picture(file: Path, title: str, success: Curves) -> None:
-    """The mean over seeds, one line per name."""
+    """The mean over seeds, one line per name, in the colours of masp's own pictures."""
     matplotlib.use("agg")
     figure, axis = pyplot.subplots(figsize=(6.4, 3.4), layout="constrained")
     for name, (frames, won) in success.items():
-        axis.plot(frames, won.mean(0), label=name)
+        label, colour = name if won.any() else f"{name} (never)", colour_of(LIKE.get(name, name))
+        axis.plot(frames, won.mean(0), label=label, color=colour, linewidth=2)
     axis.set(title=title, xlabel="frames", ylabel="share of episodes won", ylim=(-0.03, 1.03))
     axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(file, dpi=120)
