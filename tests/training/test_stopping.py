@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -48,3 +50,42 @@ def test_other_threads_leave_signals_alone():
     thread.start()
     thread.join()
     assert inside == [before]
+
+
+COMPUTES_FOREVER = """
+import ctypes, threading
+from masp.training import stopping
+stopping.PATIENCE_SECONDS = 0.05
+lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+with stopping.StopRequest():
+    lock(mutex)
+    threading.Timer(0.3, print, ("begun",), {"flush": True}).start()
+    lock(mutex)  # like a compilation: no instruction of Python ends, so no handler runs
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the way to block the main thread is Linux's")
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_second_signal_ends_a_process_whose_main_thread_is_busy(name, code):
+    reset = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731 - shells may ignore it
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMPUTES_FOREVER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=reset
+    )
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(getattr(signal, name))
+    assert b"a second signal ends at once" in process.stderr.readline()
+    assert process.poll() is None
+    process.send_signal(getattr(signal, name))
+    assert process.wait() == code
+    process.communicate()
+
+
+def test_forked_process_does_not_stop_its_parent():
+    with StopRequest() as stop:
+        child = os.fork()
+        if not child:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(7 if signal.set_wakeup_fd(-1) == -1 else 8)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert stop.number == 0 and stop._watcher is not None
+    assert signal.set_wakeup_fd(-1) == -1
