@@ -21,6 +21,7 @@ from safetensors.numpy import save
 
 from masp.config import TrainConfig, from_flat, replace, to_flat
 from masp.errors import ReadingWarning, UserError
+from masp.experiments import claims
 from masp.experiments.store import Store
 from masp.json_text import read as read_json
 from masp.macros.actions import ActionSet
@@ -30,7 +31,10 @@ from masp.similarity.bundle import load_bundle
 from masp.training import array_file, config_file
 from masp.training.checkpoints import Checkpoints
 from masp.training.policy import environment_of
-from masp.training.run_dir import read_lines
+from masp.training.run_dir import RunDir, read_lines
+from masp.training.similarity_history import FORMAT as HISTORY_FORMAT
+from masp.training.similarity_history import VERSION as HISTORY_VERSION
+from masp.training.similarity_history import read_history
 
 FAST = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 """Where files are written; in memory, where the system has such a place."""
@@ -82,11 +86,11 @@ def _bundle(data: Any) -> bytes:
     return save({"similarity": similarity}, {k: v.encode("utf-8", "replace").decode() for k, v in texts.items()})
 
 
-def _checked(data: Any) -> bytes:
+def _checked(data: Any, dtypes: dict[str, str] | None = None) -> bytes:
     """A file of arrays with a fitting checksum, so that mutations get past it."""
     data = data if isinstance(data, dict) else {}
     about, arrays = data.get("about"), data.get("arrays")
-    named = {str(name).encode("utf-8", "replace").decode(): _array(values, "float32")
+    named = {str(name).encode("utf-8", "replace").decode(): _array(values, (dtypes or {}).get(name, "float32"))
              for name, values in (arrays if isinstance(arrays, dict) else {}).items()}  # fmt: skip
     with tempfile.TemporaryDirectory(dir=FAST) as folder:
         path = Path(folder) / "file"
@@ -184,6 +188,13 @@ def _read_metrics(path: Path) -> None:
         raise UserError(str(note.message))
 
 
+def _read_claim(path: Path) -> None:
+    """Claims that cannot be used count as none."""
+    path.replace(path.with_name("1.json"))
+    if claims.holder(path.parent) is None:
+        raise UserError("not a claim of a process that lives")
+
+
 def readers() -> list[Reader]:
     """All readers of files that others may have made."""
     recording = {"format": "masp-recording", "version": 1, "env_id": "e", "num_primitives": 3, "primitive_names": []}
@@ -214,6 +225,8 @@ def readers() -> list[Reader]:
     plan |= {"row_names": ["task"], "cells": [cell]}
     settings = {"env": "CartPole-v1", "frames": 1000, "variant": "masp", "agent": {"hidden": 8, "epsilon": [1.0, 0.1]}}
     settings["similarity"] = {"penalty_weight": 0.5, "held_out": "next"}
+    history = {"about": {"format": HISTORY_FORMAT, "version": HISTORY_VERSION, "stride": 1}}
+    history["arrays"] = {"frames": [60, 120], "scales": [0.5, 0.25], "pairs": [[0] * 10, [255] * 10]}
     minari = []
     if importlib.util.find_spec("minari") is not None:
         files = {"metadata.json": json.loads, "0/part-0.parquet": bytes}
@@ -239,6 +252,10 @@ def readers() -> list[Reader]:
         Reader("records", "r.jsonl", _read_store, [record, {**record, "seed": 1}], _lines),
         Reader("plan", "plan.json", _read_plan, plan, _json),
         Reader("toml", "mine.toml", config_file.read_config, settings, _toml),
+        Reader("summary", "summary.json", lambda path: RunDir(path.parent).read_summary(), row, _json),
+        Reader("history", "h.safetensors", lambda path: read_history(path, 5), history,
+               partial(_checked, dtypes={"frames": "int64", "pairs": "uint8"})),
+        Reader("claim", "claim.json", _read_claim, json.loads(claims._message({"frames": 3})), _json),
         *minari,
         Reader("agc", "play.txt", lambda path: read_agc(path, 18), agc, _text),
     ]  # fmt: skip

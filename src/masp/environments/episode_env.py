@@ -5,6 +5,8 @@ It does not import JAX, so that a process that holds environments costs no more 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -13,6 +15,7 @@ from gymnasium import spaces
 
 from masp.environments.base import SUCCESS_UNKNOWN
 from masp.errors import UserError
+from masp.json_text import shortened
 
 
 class Outcome(NamedTuple):
@@ -38,7 +41,7 @@ class EpisodeEnv:
         """`index`: number of the environment in its vector, for messages."""
         self.env, self._row, self._index = env, row, index
         self._space = env.observation_space
-        self._flattens = self._space.shape != row.shape
+        self._fits = None if isinstance(self._space, spaces.Box) else _check(self._space)
         self._actions: list[int] = []
         self._has_masks: bool | None = None  # None: not yet known
 
@@ -55,10 +58,16 @@ class EpisodeEnv:
         observation, reward, terminated, truncated, info = result
         self._actions.append(action)
         self._observe(observation)
-        # A termination in the last allowed step is not a truncation.
-        ends = bool(terminated), bool(truncated and not terminated), bool(info.get("life_lost", False))
-        success = int(bool(info["success"])) if info.get("success") is not None else SUCCESS_UNKNOWN
-        return Outcome(float(reward), *ends, success, self._mask(info, terminated))
+        terminated, truncated = self._truth("terminated", terminated), self._truth("truncated", truncated)
+        lost, success = info.get("life_lost"), info.get("success")
+        return Outcome(
+            self._number("reward", reward),
+            terminated,
+            truncated and not terminated,  # a termination in the last allowed step is not a truncation
+            lost is not None and self._truth("life_lost", lost),
+            SUCCESS_UNKNOWN if success is None else int(self._truth("success", success)),
+            self._mask(info, terminated),
+        )
 
     def save(self, _: None = None) -> bytes:
         """The state of the episode."""
@@ -117,20 +126,103 @@ class EpisodeEnv:
         return mask.astype(bool)
 
     def _observe(self, observation: Any) -> None:
-        if self._flattens:
+        if self._fits is not None:
+            if not self._fits(observation):
+                raise self._other("observation", observation, f"one of {_one_line(self._space)}")
             flat = spaces.flatten(self._space, observation)
-            observation = np.reshape(flat, self._row.shape)  # type: ignore[arg-type]
-        elif np.shape(observation) != self._row.shape:  # assigning would broadcast it
+            self._row[...] = np.reshape(flat, self._row.shape)  # type: ignore[arg-type]
+            return
+        array = observation if isinstance(observation, np.ndarray) else self._array(observation)
+        if array.shape != self._space.shape:  # assigning would broadcast it
             raise UserError(
-                f"environment {self._index} returned an observation of {np.shape(observation)}, "
-                f"expected {self._row.shape}"
+                f"environment {self._index} returned an observation of {array.shape}, expected {self._space.shape}"
             )
-        self._row[...] = observation
+        if array.dtype != self._row.dtype:
+            self._require_castable(array)
+        with np.errstate(over="ignore"):  # infinite afterwards, which the agent finds
+            self._row[...] = array.reshape(self._row.shape)
+
+    def _array(self, observation: Any) -> np.ndarray:
+        try:
+            return np.asarray(observation)
+        except ValueError:
+            raise self._other("observation", observation, f"an array of {self._space.shape}") from None
+
+    def _require_castable(self, array: np.ndarray) -> None:
+        """Raise `UserError` where the type of the space cannot hold the numbers of an observation."""
+        into, kind = self._row.dtype, array.dtype.kind
+        if kind not in ("biuf" if into.kind == "f" else "biu"):
+            raise UserError(f"environment {self._index} returned an observation of {array.dtype}, expected {into}")
+        if into.kind != "f" and not np.array_equal(array, array.astype(into)):
+            raise UserError(
+                f"environment {self._index} returned an observation with values {array.min()}..{array.max()}, "
+                f"which {into} cannot hold"
+            )
 
     def _require_values(self, method: str, result: Any, names: str) -> Any:
-        """`result`, or a `UserError` if it is not a tuple of these."""
+        """`result`, or a `UserError` if it is not a tuple of these, of which the last is a dictionary."""
         number = len(names.split(", "))
         if not isinstance(result, tuple) or len(result) != number:
             returned = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
             raise UserError(f"{method} of environment {self._index} returned {returned}, expected {number}: {names}")
+        if not isinstance(result[-1], dict):
+            raise self._other("info", result[-1], "a dictionary")
         return result
+
+    def _number(self, name: str, value: Any) -> float:
+        """A single number; infinite where it is too large."""
+        if not isinstance(value, (float, int)) and not _is_single(value):
+            raise self._other(name, value, "a number")
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+
+    def _truth(self, name: str, value: Any) -> bool:
+        """A single truth value, which texts are not, whatever they say."""
+        if not isinstance(value, bool) and not (_is_single(value) and value in (0, 1)):
+            raise self._other(name, value, "a truth value")
+        return bool(value)
+
+    def _other(self, name: str, value: Any, expected: str) -> UserError:
+        return UserError(
+            f"environment {self._index} returned {name} {_one_line(value)} ({type(value).__name__}), "
+            f"expected {expected}"
+        )
+
+
+def _is_single(value: Any) -> bool:
+    """Whether a value, of whatever library, is a number alone."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return False
+    return array.shape == () and array.dtype.kind in "biuf"
+
+
+def _check(space: spaces.Space) -> Callable[[Any], bool]:
+    """Whether an observation has the parts and shapes of a space, and whole numbers in their ranges.
+
+    Flattening would take other ones for some that fit.
+    """
+    if isinstance(space, spaces.Dict):
+        parts = {name: _check(part) for name, part in space.items()}
+        return lambda whole: (
+            isinstance(whole, dict)
+            and parts.keys() <= whole.keys()
+            and all(fits(whole[name]) for name, fits in parts.items())
+        )
+    if isinstance(space, spaces.Tuple):
+        checks = [_check(part) for part in space]
+        return lambda whole: (
+            isinstance(whole, (tuple, list))
+            and len(whole) == len(checks)
+            and all(fits(part) for fits, part in zip(checks, whole, strict=True))
+        )
+    if isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+        return lambda part: space.contains(part) or space.contains(np.asarray(part))
+    return lambda part: np.shape(part) == space.shape and np.asarray(part).dtype.kind in "biuf"
+
+
+def _one_line(value: Any) -> str:
+    return " ".join(shortened(value).split())

@@ -54,7 +54,8 @@ class EpisodeVector(ABC):
             for i, action in enumerate(np.asarray(actions).tolist())
         ]
         outcomes: list[Outcome] = self._request(requests)
-        reward = np.array([outcome.reward for outcome in outcomes], np.float32)
+        with np.errstate(over="ignore"):  # infinite afterwards, which the agent finds
+            reward = np.array([outcome.reward for outcome in outcomes], np.float32)
         terminated = np.array([outcome.terminated for outcome in outcomes])
         truncated = np.array([outcome.truncated for outcome in outcomes])
         life_lost = np.array([outcome.life_lost for outcome in outcomes])

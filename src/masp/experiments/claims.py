@@ -111,7 +111,12 @@ def _read(file: Path) -> dict[str, Any] | None:
         message: dict[str, Any] = json.loads(file.read_text())
     except (ValueError, RecursionError, FileNotFoundError):
         return None
-    usable = isinstance(message, dict) and {"machine", "pid", "started", "progress"} <= message.keys()
+    usable = (
+        isinstance(message, dict)
+        and {"machine", "started"} <= message.keys()
+        and type(message.get("pid")) is int
+        and isinstance(message.get("progress"), dict)
+    )
     return message if usable else None
 
 

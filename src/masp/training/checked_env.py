@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from masp.environments.base import EnvInfo, HostEnv, Step, first_mask
-from masp.errors import TrainingError, UserCodeError, UserError
+from masp.errors import LineWarning, TrainingError, UserCodeError, UserError
+from masp.importing import one_line
 
 
 class CheckedEnv:
@@ -69,7 +71,12 @@ class CheckedEnv:
             self._env.restore(seed, snapshot)
 
     def close(self) -> None:
-        self._env.close()
+        """End the environment; what it raises then is told, but no reason for a run to fail."""
+        try:
+            self._env.close()
+        except Exception as error:
+            text = f"{self._where('close')}: the environment raised {one_line(error)}"
+            warnings.warn(text, LineWarning, stacklevel=2)
 
     def _where(self, moment: str) -> str:
         tick = f", tick {self._tick} of this process" if moment == "step" else ""
@@ -81,11 +88,11 @@ class CheckedEnv:
             yield
         except UserError as error:
             raise TrainingError(f"{self._where(moment)}: {error}") from error.__cause__
-        except Exception as error:
+        except (Exception, SystemExit, GeneratorExit) as error:  # nobody but masp ends the run
             text = str(error).partition("\n")[0]
             raise UserCodeError(
-                f"{self._where(moment)}: the environment raised {type(error).__name__}: {text}; checkpoints stay, "
-                "--resume goes on from the last"
+                f"{self._where(moment)}: the environment raised {type(error).__name__}{text and ': ' + text}; "
+                "checkpoints stay, --resume goes on from the last"
             ) from error
 
     def _require_observation(self, observation: Any) -> None:

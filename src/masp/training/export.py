@@ -11,7 +11,7 @@ from masp.errors import UserError
 from masp.json_text import is_number
 from masp.similarity.bundle import Bundle, load_bundle
 from masp.similarity.card import MAX_ENTRIES, Card
-from masp.training.run_dir import RunDir, read_json
+from masp.training.run_dir import RunDir
 
 
 def open_bundle(source: str | Path, note: str = "") -> Bundle:
@@ -28,7 +28,7 @@ def _of_run(path: Path) -> Bundle:
     config = run.read_config()
     if not run.bundle_file.exists():
         raise UserError(f"{path}: the run has no similarity yet; it is written when training ends")
-    row = read_json(run.summary_file) if run.finished else (run.read_metrics() or [{}])[-1]
+    row = run.read_summary() if run.finished else (run.read_metrics() or [{}])[-1]
     figures = {name: value for name, value in row.items() if is_number(value) and not name.endswith("seconds")}
     versions = {"masp": masp.__version__} | {name: version(name) for name in ("jax", "numpy")}
     card = Card(

@@ -25,7 +25,7 @@ from masp.training.evaluation import Played
 from masp.training.finite import require_finite_evaluation
 from masp.training.loop import make_loop
 from masp.training.policy import environment_of
-from masp.training.run_dir import RunDir, read_json
+from masp.training.run_dir import RunDir
 from masp.training.trained import TrainedAgent, load_agent
 
 EVALUATION = 0x6576616C
@@ -76,8 +76,7 @@ class Run:
     @property
     def summary(self) -> dict[str, Any]:
         """The final figures; empty before the run is finished."""
-        file = RunDir(self.path).summary_file
-        return read_json(file) if file.exists() else {}
+        return RunDir(self.path).read_summary()
 
     @property
     def similarity(self) -> np.ndarray:

@@ -151,6 +151,12 @@ class RunDir:
         """All rows so far."""
         return read_lines(self.metrics_jsonl)
 
+    def read_summary(self) -> dict[str, Any]:
+        """The final figures; empty before the run is finished."""
+        if not self.finished:
+            return {}
+        return _require_row(read_json(self.summary_file), str(self.summary_file))
+
 
 class MetricsWriter:
     """Appends rows to CSV and JSON lines."""
@@ -226,7 +232,10 @@ def _rows(text: bytes, where: Callable[[int], str]) -> list[dict[str, Any]]:
 
 
 def _row(line: bytes, where: str) -> dict[str, Any]:
-    row = json_text.parse(line, where, constant=lambda name: None)
+    return _require_row(json_text.parse(line, where, constant=lambda name: None), where)
+
+
+def _require_row(row: Any, where: str) -> dict[str, Any]:
     if not isinstance(row, dict) or type(row.get("frames")) is not int or not json_text.is_number(row["frames"]):
         raise UserError(f"{where}: not a row of metrics, which is an object with a whole number 'frames'")
     for name, value in row.items():

@@ -71,7 +71,7 @@ class SimilarityHistory:
         except UserError:  # a history that cannot be read is no reason not to train
             earlier = None
         if earlier is not None:
-            self._stride = int((array_file.read_about(path) or {}).get("stride", 1))
+            self._stride = (array_file.read_about(path) or {}).get("stride", 1)
             self._kept = earlier.chosen(earlier.frames <= keep_to_frames)
 
     def add(self, row: int, frames: int, similarity: np.ndarray) -> None:
@@ -95,9 +95,12 @@ def read_history(path: Path, num_actions: int) -> Snapshots | None:
     if set(arrays) != set(Snapshots._fields):
         raise UserError(f"{path}: a history of similarities has {', '.join(Snapshots._fields)}")
     history, pairs = Snapshots(**arrays), num_actions * (num_actions - 1) // 2
-    count = len(history.frames)
+    count = history.frames.size
     if history.pairs.shape != (count, pairs) or history.scales.shape != (count,) or history.pairs.dtype != np.uint8:
         raise UserError(f"{path}: the history does not fit {num_actions} actions")
+    stride = about.get("stride", 1)
+    if history.frames.shape != (count,) or history.frames.dtype.kind != "i" or type(stride) is not int or stride < 1:
+        raise UserError(f"{path}: the moments of the history are not whole numbers")
     if not np.isfinite(history.scales).all():
         raise UserError(f"{path}: the history has a scale that is not a finite number")
     return history if count else None
