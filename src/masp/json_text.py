@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,10 +44,13 @@ def read(path: Path) -> Any:
 def read_bytes(path: Path, limit: int = MAX_BYTES) -> bytes:
     """The content of a file of moderate size, or a `UserError`."""
     try:
-        size = path.stat().st_size
-        if size > limit:
+        with open(path, "rb") as file:
+            about = os.fstat(file.fileno())
+            known = stat.S_ISREG(about.st_mode)  # a pipe or a device does not say how much it will give
+            content = b"" if about.st_size > limit else file.read() if known else file.read(limit + 1)
+        if (size := max(about.st_size, len(content))) > limit:
             raise UserError(f"{path}: {size:,} bytes are more than the {limit:,} that such a file can have")
-        return path.read_bytes()
+        return content
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from None
 

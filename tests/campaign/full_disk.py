@@ -39,7 +39,7 @@ def settings_of(out: Path) -> Any:
 
     from masp.config import from_flat
 
-    changes = {"frames": 720, "log_every_frames": 360, "eval_every_frames": 720, "replay_steps": 300, "out": str(out)}
+    changes = {"frames": 360, "log_every_frames": 180, "eval_every_frames": 360, "replay_steps": 150, "out": str(out)}
     return from_flat({**SETTINGS, **ENVIRONMENTS["planted-grid"], "env": "planted-grid", **changes}).resolved()
 
 

@@ -42,6 +42,27 @@ def test_resuming_with_other_macros_is_refused(run, config):
     run.close()
 
 
+def test_a_run_directory_that_was_moved_goes_on(run, config, tmp_path):
+    moved = run.path.rename(tmp_path / "elsewhere")
+    there = RunDir(moved)
+    there.open(replace(config, out=str(moved)), ACTIONS, resume=True)
+    there.close()
+    assert there.read_config().out == str(moved)
+
+
+def test_settings_that_changed_are_named(run, config):
+    with pytest.raises(UserError, match=r"other settings \(seed 0, now 7; hidden \d+, now 3\); give the same"):
+        run.open(replace(config, seed=7, hidden=3), ACTIONS, resume=True)
+    run.close()
+
+
+@pytest.mark.parametrize("text", ["[1]", '"text"', '{"return": 1}', '{"frames": "many"}', "{"])
+def test_summary_of_others_is_checked(text, run):
+    run.summary_file.write_text(text)
+    with pytest.raises(UserError, match=r"summary\.json"):
+        run.read_summary()
+
+
 def test_links_in_a_run_directory_are_not_followed(run, config, tmp_path):
     other = tmp_path / "other"
     other.write_text("somebody else's")

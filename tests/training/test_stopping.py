@@ -53,8 +53,9 @@ def test_other_threads_leave_signals_alone():
 
 
 COMPUTES_FOREVER = """
-import ctypes, threading
+import ctypes, signal, threading
 from masp.training import stopping
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells may ignore it
 stopping.PATIENCE_SECONDS = 0.05
 lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
 with stopping.StopRequest():
@@ -67,10 +68,8 @@ with stopping.StopRequest():
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the way to block the main thread is Linux's")
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_second_signal_ends_a_process_whose_main_thread_is_busy(name, code):
-    reset = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)  # noqa: E731 - shells may ignore it
-    process = subprocess.Popen(
-        [sys.executable, "-c", COMPUTES_FOREVER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=reset
-    )
+    command = [sys.executable, "-c", COMPUTES_FOREVER]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout.readline() == b"begun\n"
     process.send_signal(getattr(signal, name))
     assert b"a second signal ends at once" in process.stderr.readline()
@@ -80,12 +79,20 @@ def test_second_signal_ends_a_process_whose_main_thread_is_busy(name, code):
     process.communicate()
 
 
+FORKS = """
+import os, signal
+from masp.training.stopping import StopRequest
+with StopRequest() as stop:
+    child = os.fork()
+    if not child:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os._exit(7 if signal.set_wakeup_fd(-1) == -1 else 8)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert stop.number == 0 and stop._watcher is not None
+assert signal.set_wakeup_fd(-1) == -1
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_forked_process_does_not_stop_its_parent():
-    with StopRequest() as stop:
-        child = os.fork()
-        if not child:
-            os.kill(os.getpid(), signal.SIGTERM)
-            os._exit(7 if signal.set_wakeup_fd(-1) == -1 else 8)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        assert stop.number == 0 and stop._watcher is not None
-    assert signal.set_wakeup_fd(-1) == -1
+    subprocess.run([sys.executable, "-c", FORKS], check=True)

@@ -40,6 +40,13 @@ def about_policy(config: TrainConfig, info: EnvInfo, actions: ActionSet, frames:
     }
 
 
+def require_version(about: dict[str, Any], where: str) -> None:
+    """Raise `UserError` if a policy file or checkpoint is of a version that this masp does not read."""
+    if about.get("version") != VERSION:
+        version = json_text.shortened(about.get("version"))
+        raise UserError(f"{where}: version {version}, but masp here reads version {VERSION}; use the one that wrote it")
+
+
 def environment_of(about: dict[str, Any], actions: ActionSet, where: str) -> EnvInfo:
     """The description of the environment that a policy was trained in, or a `UserError`."""
     stored = about.get("environment")

@@ -24,7 +24,7 @@ from masp.training import array_file
 from masp.training.evaluation import Played
 from masp.training.finite import require_finite_evaluation
 from masp.training.loop import make_loop
-from masp.training.policy import environment_of
+from masp.training.policy import environment_of, require_version
 from masp.training.run_dir import RunDir
 from masp.training.trained import TrainedAgent, load_agent
 
@@ -130,6 +130,8 @@ def load_run(path: str | Path, env_options: Sequence[str] = (), torso: Any = Non
     if not run.policy_file.exists():
         raise UserError(f"{path}: the run has no policy yet; it is written at the first evaluation")
     arrays, about = array_file.read(run.policy_file)
+    if about:  # files of the first version have no description
+        require_version(about, str(run.policy_file))
     agent = _agent(config, actions, about, bool(env_options))
     policy = array_file.fill(jax.eval_shape(agent.policy_template), arrays, run.policy_file)
     return Run(Path(path), config, actions, run.read_metrics(), policy["params"], policy["similarity"], agent.info)

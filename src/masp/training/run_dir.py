@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from masp import json_text
-from masp.config import TrainConfig, replace
+from masp.config import TrainConfig, replace, to_flat
 from masp.errors import ReadingWarning, UserError
 from masp.json_text import read as read_json
 from masp.json_text import write as write_json
@@ -35,8 +35,8 @@ from masp.training.origin import note_start
 
 __all__ = ["MetricsWriter", "RunDir", "read_json", "read_lines", "write_json"]
 
-CHANGEABLE = ("frames", "env_workers", "env_timeout", "env_restarts")
-"""Settings that may be others when a run goes on."""
+CHANGEABLE = ("frames", "env_workers", "env_timeout", "env_restarts", "out")
+"""Settings that may be others when a run goes on; `out`, because a run directory may move."""
 
 
 class RunDir:
@@ -109,8 +109,16 @@ class RunDir:
         """Make sure that the run here can go on with `config` and `actions`."""
         before = self.read_config()
         if replace(before, **{name: getattr(config, name) for name in CHANGEABLE}) != config:
+            now = to_flat(config)
+            other = [
+                f"{name} {json_text.shortened(value)}, now {json_text.shortened(now[name])}"
+                for name, value in to_flat(before).items()
+                if value != now[name] and name not in CHANGEABLE
+            ]
+            more = f" and {len(other) - 3} more" if len(other) > 3 else ""
             raise UserError(
-                f"{self.path} was started with other settings; give the same ones to --resume, or another --out"
+                f"{self.path} was started with other settings ({'; '.join(other[:3])}{more}); give the same ones to "
+                "--resume, or another --out"
             )
         if self.read_actions().sequences() != actions.sequences():
             source = config.macros or config.similarity.bundle or "the environment's own macros"

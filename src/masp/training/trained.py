@@ -16,11 +16,10 @@ from masp.agent.agent import Agent
 from masp.agent.torso import torso_text
 from masp.config import from_flat, replace
 from masp.errors import UserError
-from masp.json_text import shortened
 from masp.macros.actions import ActionSet
 from masp.training import array_file
 from masp.training.checkpoints import Checkpoints
-from masp.training.policy import VERSION, environment_of
+from masp.training.policy import environment_of, require_version
 
 Which = Literal["last", "best", "checkpoint"]
 
@@ -190,9 +189,7 @@ def read_policy(path: str | Path, which: Which = "last") -> tuple[Path, dict[str
     arrays, about = array_file.read(file)
     if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:
         raise UserError(f"{file}: not a policy that says what it was trained for; was it written by an older masp?")
-    if about.get("version") != VERSION:
-        version = shortened(about.get("version"))
-        raise UserError(f"{file}: version {version}, but this masp reads version {VERSION}; use the masp that wrote it")
+    require_version(about, str(file))
     return file, _as_policy(arrays) if about["format"] == "masp-checkpoint" else arrays, about
 
 
