@@ -1,13 +1,15 @@
 """Train for a long time and look whether memory, open files, threads and speed stay as they are.
 
     python tests/campaign/long_training.py --loop compiled --minutes 120
-    python tests/campaign/long_training.py --loop host --minutes 120
+    python tests/campaign/long_training.py --loop host --minutes 120 --samples samples.csv
+    python tests/campaign/long_training.py --read samples.csv
 
 A process trains the full algorithm with a policy that stays as it is (a learning rate of almost nothing, a constant
 epsilon), so that the work per frame is the same at all times; it writes a checkpoint every 20 seconds and evaluates
 often. This process samples it from outside and fits lines to what comes after the first fifth, when the replay has
-been filled for long. Slopes have intervals of 95 % from a bootstrap over blocks of samples. Speed is in frames per
-second of CPU time, which other work on the machine disturbs less than the time of day. Linux only.
+been filled for long. Slopes, and the speed of the last third over that of the first, have intervals of 95 % from a
+bootstrap over blocks of samples. Speed is in frames per second of processor time, which other work on the machine
+disturbs less than the time of day. --read prints the figures of samples that were taken earlier, or so far. Linux only.
 """
 
 from __future__ import annotations
@@ -82,6 +84,27 @@ def slope(x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> tuple[float
     return float(np.polyfit(x - x.mean(), y, 1)[0]), float(low), float(high)
 
 
+def ratio_of_speeds(frames: np.ndarray, cpu: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
+    """Frames per second of processor time in each third, and the last over the first with its interval of 95 %."""
+    steps = np.stack([np.diff(frames), np.diff(cpu)])
+    thirds = [np.array_split(third, BLOCKS, axis=1) for third in np.array_split(steps, 3, axis=1)]
+
+    def speed(blocks: list[np.ndarray]) -> float:
+        played, seconds = np.concatenate(blocks, axis=1).sum(axis=1)
+        return float(played / seconds)
+
+    def drawn(blocks: list[np.ndarray]) -> list[np.ndarray]:
+        return [blocks[i] for i in rng.integers(0, BLOCKS, BLOCKS)]
+
+    draws = [speed(drawn(thirds[-1])) / speed(drawn(thirds[0])) for _ in range(2000)]
+    speeds = [speed(third) for third in thirds]
+    return {
+        "frames_per_cpu_second": speeds,
+        "speed_ratio_end_to_beginning": speeds[-1] / speeds[0],
+        "speed_ratio_interval": [float(limit) for limit in np.quantile(draws, (0.025, 0.975))],
+    }
+
+
 def summarise(samples: list[dict[str, float]]) -> dict[str, Any]:
     """Slopes per hour and per million frames, and the speed at the end over that at the beginning."""
     columns = {name: np.array([row[name] for row in samples]) for name in samples[0]}
@@ -97,11 +120,7 @@ def summarise(samples: list[dict[str, float]]) -> dict[str, Any]:
         result[name] = {"first": float(part[name][0]), "last": float(part[name][-1]), "most": float(part[name].max())}
         for unit, x in (("per_hour", part["seconds"] / 3600), ("per_million_frames", part["frames"] / 1e6)):
             result[name][unit] = slope(x, part[name], rng)
-    thirds = np.array_split(np.arange(len(part["frames"])), 3)
-    speeds = [float(np.ptp(part["frames"][third]) / np.ptp(part["cpu_seconds"][third])) for third in thirds]
-    result["frames_per_cpu_second"] = speeds
-    result["speed_ratio_end_to_beginning"] = speeds[-1] / speeds[0]
-    return result
+    return {**result, **ratio_of_speeds(part["frames"], part["cpu_seconds"], rng)}
 
 
 def main() -> int:
@@ -110,7 +129,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--every", type=float, default=5, help="seconds between samples")
     parser.add_argument("--samples", type=Path, help="CSV file for the samples")
+    parser.add_argument("--read", type=Path, help="only print the figures of such a CSV file")
     args = parser.parse_args()
+    if args.read:
+        with open(args.read, newline="") as file:
+            rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+        print(json.dumps(summarise(rows), indent=1))
+        return 0
     samples: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
