@@ -253,9 +253,10 @@ def test_traceback_of_the_users_code_is_shown(monkeypatch, capsys):
     from masp.cli import train as command
 
     def fail(args):
-        raise UserCodeError("the environment raised RuntimeError: fire") from RuntimeError("fire")
+        raise UserCodeError("the environment raised RuntimeError: fire") from RuntimeError("\x1b[31mfire")
 
     monkeypatch.setattr(command, "run", fail)
     assert main(["train", "CartPole-v1"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("masp train: the environment raised RuntimeError: fire\n") and said.endswith("Error: fire\n")
+    assert said.startswith("masp train: the environment raised RuntimeError: fire\n")
+    assert said.endswith("Error: \ufffd[31mfire\n")

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import masp
 from masp.errors import LineWarning, UserCodeError, UserError, did_you_mean
-from masp.printable import printable
+from masp.printable import printable, printable_lines
 
 COMMANDS: dict[str, tuple[str, str]] = {
     # name: (module, help)
@@ -148,7 +148,7 @@ def _failed(name: str, message: str, code: int, cause: BaseException | None = No
     with contextlib.suppress(OSError):  # where stderr cannot be written, the exit code alone says it
         print(f"{name}: {printable(message)}", file=sys.stderr)
         if cause is not None:
-            traceback.print_exception(cause, file=sys.stderr)
+            print(printable_lines("".join(traceback.format_exception(cause))), end="", file=sys.stderr)
     return code
 
 
