@@ -43,6 +43,7 @@ def test_options_reach_the_environment():
         ("qqqqqq", (), "unknown environment 'qqqqqq'"),
         ("no_such_module:Thing-v0", (), "module before the colon cannot be imported"),
         ("planted-grid", ["sizes=3"], "planted-grid has no option 'sizes'; it has size, copies, max_steps, order_seed"),
+        ("planted-grid", ["copys=3"], "sequences, opaque; did you mean copies?"),
         ("planted-grid", ["size=big"], "option size must be of type int, got 'big'"),
         ("planted-grid", ["size=2.5"], "option size must be of type int, got 2.5"),
         ("planted-bandit", ["pay_good=true"], "option pay_good must be of type float, got True"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, r
 
 import numpy as np
 
-from masp.errors import UserError
+from masp.errors import UserError, did_you_mean
 from masp.macros.actions import ActionSet
 
 if TYPE_CHECKING:  # worker processes import this module and do without JAX
@@ -269,7 +269,9 @@ def require_valid_options(env_id: str, options: dict[str, Option], valid: Sequen
     """Raise `UserError` unless the name of each option is in `valid`; None: all names are valid."""
     for name in options:
         if valid is not None and name not in valid:
-            raise UserError(f"{env_id} has no option {name!r}; it has {', '.join(valid) or 'none'}")
+            hint = did_you_mean(name, valid)
+            known = f"{env_id} has no option {name!r}; it has {', '.join(valid) or 'none'}"
+            raise UserError(f"{known}; {hint}" if hint else known)
 
 
 def make_with_options(make: Callable[..., Env], env_id: str, options: dict[str, Option]) -> Env:
