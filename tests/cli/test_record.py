@@ -48,7 +48,7 @@ def run_dir(tmp_path_factory):
     run = RunDir(path)
     run.open(config, actions, resume=False)
     run.close()
-    array_file.save(run.policy_file, array_file.named_arrays(policy), {"format": "masp-policy"})
+    array_file.save(run.policy_file, array_file.named_arrays(policy), {"format": "masp-policy", "version": 2})
     write_json(run.summary_file, {})
     return path
 
