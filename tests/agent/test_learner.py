@@ -200,6 +200,17 @@ def assert_no_meta_step(update):
     assert update.metrics.meta_gradient_norm == 0
 
 
+def test_noise_of_an_update_is_drawn_for_each_pass_and_key():
+    """The updates below are compared under the learner's own noise, so that it could be zero without a failure."""
+    learner = learner_of("separate")
+    state = naive.make_state(learner, np.random.default_rng(0), dtype=np.float64)
+    noise = [*noise_of(learner)(state, jax.random.PRNGKey(0)), *noise_of(learner)(state, jax.random.PRNGKey(1))]
+    flat = np.stack([ravel_pytree(one)[0] for one in noise])
+    assert (flat != 0).all()
+    assert flat.std() == pytest.approx(0.8**0.5, rel=0.5)  # f(e) = sign(e) sqrt|e| has the variance E|e| = 0.8
+    assert len(np.unique(flat[:, 0])) == len(noise)
+
+
 @pytest.mark.parametrize("inside", [0, 3])
 def test_separate_learns_from_its_own_batch_through_the_step_before(inside):
     """Rows behind the windows add their loss to both batches; the penalty and the priorities concern the windows."""
