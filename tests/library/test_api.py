@@ -122,6 +122,11 @@ except masp.UserError as error:
         ("planted-grid", {"frames": "many"}, "frames must be a number, got 'many'"),
         ("planted-grid", {"preset": "none"}, "there is no preset 'none'"),
         (make_nothing, {}, "own_parts:make_nothing: expected a Gymnasium or JAX environment from it, got int"),
+        (
+            make_corridor(),
+            {},
+            "local-Corridor: expected a function that makes environments, because several are played",
+        ),
         (7, {}, "expected a function that makes an environment, or a JAX environment"),
         (make_corridor, {"env_options": {"width": 3}}, "own_parts:make_corridor has no option 'width'; it has length"),
         ("own_parts:absent", {}, "the module own_parts registers no absent"),

@@ -70,6 +70,7 @@ def test_the_command_line_and_python_do_the_same(toml, tmp_path):
         ("a.toml", 'env = "planted-grid"\nframes = "3"', "a.toml: frames cannot be '3'"),
         ("a.toml", 'env = "planted-grid"\nframes = 0', "a.toml: frames must be at least 1, got 0"),
         ("a.toml", 'env = "planted-grid"\npreset = "x"', "a.toml: there is no preset 'x'"),
+        ("a.toml", 'env = "planted-grid"\n[agnt]\nhidden = 3', "a.toml: there is no table 'agnt'; there are agent, s"),
         ("a.toml", 'env = "planted-grid"\nagent = 3', "a.toml: agent must be a table, got 3"),
         ("a.json", "{", "a.json: broken JSON"),
         ("a.json", '{"format": "other"}', "a.json: format is 'other', not 'masp-config'"),

@@ -169,6 +169,19 @@ def test_a_run_that_fails_is_closed_as_failed(tiny, tmp_path, monkeypatch):
     assert ended == [1]
 
 
+def test_a_tracker_that_refuses_to_start_gets_one_line(tmp_path, monkeypatch):
+    def init(**options):
+        raise RuntimeError("No API key configured.\n Use `wandb login`")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init, __spec__=True))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    with pytest.raises(UserError) as caught:
+        masp.WandB().on_start(SimpleNamespace(path=tmp_path, config=from_flat({"env": "x"})))
+    assert str(caught.value) == (
+        f"{tmp_path}: WandB cannot start: No API key configured. Use `wandb login`; WANDB_MODE=offline needs no account"
+    )
+
+
 def test_importing_the_trackers_imports_none_of_their_packages():
     code = "import sys, masp; masp.WandB, masp.MLflow; print({'wandb', 'mlflow'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -95,3 +95,5 @@ def test_another_start_of_the_similarity_is_respected(source):
 def test_a_run_that_does_not_exist_is_named(source, tmp_path):
     with pytest.raises(UserError, match="there is no policy; a run writes it at its first evaluation"):
         agent_of(replace(source, macros="", init_from=str(tmp_path)))
+    with pytest.raises(UserError, match="absent: there is no such run directory or policy file"):
+        agent_of(replace(source, macros="", init_from=str(tmp_path / "absent")))

@@ -28,7 +28,8 @@ def torso_text(torso: nn.Module | str | None) -> str:
     if torso is None or isinstance(torso, str):
         return torso or ""
     if not isinstance(torso, nn.Module):
-        raise UserError(f"torso must be a Flax module or 'module:Class', got {type(torso).__name__}")
+        got = f"the class {torso.__name__}" if isinstance(torso, type) else type(torso).__name__
+        raise UserError(f"torso must be a Flax module, such as Torso(), or 'module:Class', got {got}")
     fields = _fields_text(torso)
     name = importable_name(type(torso))
     if name is not None and fields is not None:
@@ -64,6 +65,16 @@ def make_torso(text: str) -> nn.Module | None:
         return torso_class(**_frozen(json.loads(brace + fields or "{}")))
     except Exception as error:
         raise UserError(f"torso {text}: it cannot be made: {one_line(error)}") from error
+
+
+def require_torso(text: str) -> None:
+    """Raise `UserError` where the torso of a stored network cannot be made, with what to do about it."""
+    try:
+        make_torso(text)
+    except UserError as error:
+        if text.startswith(LOCAL):
+            raise
+        raise UserError(f"the network has a torso of its own: {error}; or pass it on: torso=...") from None
 
 
 def _fields_text(torso: nn.Module) -> str | None:

@@ -26,6 +26,11 @@ _SOURCES: dict[str, EnvSource] = {}
 
 def register(env_id: str, source: EnvSource) -> None:
     """Keep `source` under an id in this process, in place of an earlier one with this id."""
+    if not callable(source) and hasattr(source, "reset") and hasattr(source, "step") and not _is_jax_env(source):
+        raise UserError(
+            f"{env_id}: expected a function that makes environments, because several are played side by side, got one "
+            f"{type(source).__name__} that is made already; pass its class, or a function that returns a new one"
+        )
     if not _is_jax_env(source) and not callable(source):
         raise UserError(
             f"{env_id}: expected a function that makes an environment, or a JAX environment with info, reset and step, "

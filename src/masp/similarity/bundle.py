@@ -36,6 +36,11 @@ class Bundle(NamedTuple):
     similarity: np.ndarray  # [A, A]
     card: Card = Card()
 
+    def __repr__(self) -> str:
+        primitives, macros = self.actions.num_primitives, len(self.actions.macros)
+        source = f" from {json_text.shortened(self.card.env)}" if self.card.env else ""
+        return f"Bundle({primitives} primitives, {macros} macros{source})"
+
 
 def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
     """Write it; an existing file is replaced whole or not at all.
@@ -60,6 +65,15 @@ def save_bundle(path: str | os.PathLike[str], bundle: Bundle) -> None:
 def is_bundle(path: str | os.PathLike[str]) -> bool:
     """Whether a file is meant to be a bundle rather than a macro file, by its name."""
     return Path(path).suffix == ".safetensors"
+
+
+def holds_bundle(path: str | os.PathLike[str]) -> bool:
+    """Whether a file says of itself that it is a bundle."""
+    try:
+        with safetensors.safe_open(path, "np") as file:
+            return (file.metadata() or {}).get("format") == FORMAT
+    except (OSError, safetensors.SafetensorError, ValueError):
+        return False
 
 
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:

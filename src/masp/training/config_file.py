@@ -142,6 +142,9 @@ def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
         if not isinstance(table, dict):
             raise UserError(f"{path}: {section} must be a table, got {shortened(table)}")
         values |= table
+    for name, value in values.items():
+        if isinstance(value, dict):
+            raise UserError(f"{path}: there is no table {shortened(name)}; there are {', '.join(SECTIONS)}")
     preset = values.pop("preset", "auto")
     if not isinstance(preset, str):
         raise UserError(f"{path}: preset must be a name, got {shortened(preset)}")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from masp.agent.agent import Agent
-from masp.agent.torso import torso_text
+from masp.agent.torso import require_torso, torso_text
 from masp.config import TrainConfig, replace
 from masp.environments.base import EnvInfo
 from masp.errors import UserError
@@ -127,6 +127,7 @@ def load_run(path: str | Path, env_options: Sequence[str] = (), torso: Any = Non
     config = replace(config, env_options=(*kept, *env_options))
     if torso is not None:
         config = replace(config, torso=torso_text(torso))
+    require_torso(config.agent.torso)
     if not run.policy_file.exists():
         raise UserError(f"{path}: the run has no policy yet; it is written at the first evaluation")
     arrays, about = array_file.read(run.policy_file)

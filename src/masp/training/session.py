@@ -297,10 +297,10 @@ class Session:
             if isinstance(error, UserError):  # says itself what to do
                 raise
             paths = ", ".join(str(run.path) for run in self._runs)
-            raise UserCodeError(
-                f"{paths}: the callback {type(callback).__name__}.{moment} raised {one_line(error)}; what was trained "
-                "so far is saved, --resume goes on"
-            ) from error
+            finished = all(run.finished for run in self._runs)
+            saved = "training was over" if finished else "what was trained so far is saved, --resume goes on"
+            name = f"{type(callback).__name__}.{moment}"
+            raise UserCodeError(f"{paths}: the callback {name} raised {one_line(error)}; {saved}") from error
 
     def _each(self, moment: str, *args: Any) -> None:
         for i in range(len(self._runs)):

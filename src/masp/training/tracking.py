@@ -15,6 +15,7 @@ from typing import Any
 
 from masp.config import to_flat
 from masp.environments.base import Package
+from masp.errors import TrainingError
 from masp.training.callbacks import Callback, RunView
 from masp.training.rows import EVALUATION
 
@@ -43,6 +44,15 @@ def tagged(row: Mapping[str, Any]) -> dict[str, float]:
         for column, value in row.items()
         if column != "frames" and isinstance(value, numbers.Real)
     }
+
+
+def _starting(tracker: str, run: RunView, start: Callable[[], Any], hint: str = "") -> Any:
+    """What `start` returns; a tracker that refuses, as one without an account does, is a mistake of usage."""
+    try:
+        return start()
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise TrainingError(f"{run.path}: {tracker} cannot start: {reason}{hint}") from error
 
 
 def label(run: RunView) -> str:
@@ -92,8 +102,9 @@ class WandB(Callback):
     def on_start(self, run: RunView) -> None:
         import wandb
 
-        config = to_flat(run.config)
-        self._runs[run.path] = wandb.init(name=label(run), dir=str(run.path), config=config, **self._options)
+        options = {"name": label(run), "dir": str(run.path), "config": to_flat(run.config), **self._options}
+        hint = "; WANDB_MODE=offline needs no account"
+        self._runs[run.path] = _starting("WandB", run, lambda: wandb.init(**options), hint)
 
     def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
         self._runs[run.path].log(tagged(row), step=row["frames"])
@@ -124,12 +135,16 @@ class MLflow(Callback):
         from mlflow.tracking import MlflowClient
 
         if self._client is None:
-            self._client = MlflowClient(tracking_uri=self._uri)
-        stored = self._client.get_experiment_by_name(self._experiment)
-        experiment = self._client.create_experiment(self._experiment) if stored is None else stored.experiment_id
-        self._ids[run.path] = self._client.create_run(experiment, run_name=label(run)).info.run_id
+            self._client = _starting("MLflow", run, lambda: MlflowClient(tracking_uri=self._uri))
+        self._ids[run.path] = _starting("MLflow", run, lambda: self._new_run(label(run)))
         for name, value in to_flat(run.config).items():
             self._client.log_param(self._ids[run.path], name, value)
+
+    def _new_run(self, name: str) -> str:
+        """The id of a new run in the store."""
+        stored = self._client.get_experiment_by_name(self._experiment)
+        experiment = self._client.create_experiment(self._experiment) if stored is None else stored.experiment_id
+        return str(self._client.create_run(experiment, run_name=name).info.run_id)
 
     def on_row(self, run: RunView, row: Mapping[str, Any]) -> None:
         from mlflow.entities import Metric

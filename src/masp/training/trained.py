@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +13,12 @@ from jax import Array
 
 from masp import ops
 from masp.agent.agent import Agent
-from masp.agent.torso import torso_text
+from masp.agent.torso import require_torso, torso_text
 from masp.config import from_flat, replace
 from masp.errors import UserError
+from masp.json_text import is_number, shortened
 from masp.macros.actions import ActionSet
+from masp.similarity.bundle import holds_bundle
 from masp.training import array_file
 from masp.training.checkpoints import Checkpoints
 from masp.training.policy import environment_of, require_version
@@ -173,11 +175,14 @@ def load_agent(
       seed: of random decisions.
       torso: the Flax module of a run whose own torso cannot be imported.
     """
+    if epsilon is not None and not (is_number(epsilon) and 0 <= epsilon <= 1):
+        raise UserError(f"epsilon must be a number between 0 and 1, got {shortened(epsilon)}")
     file, arrays, about = read_policy(path, which)
     actions = ActionSet.from_json(about.get("actions"), str(file))
     config = from_flat(about.get("config"), str(file))  # type: ignore[arg-type]
     if torso is not None:
         config = replace(config, torso=torso_text(torso))
+    require_torso(config.agent.torso)
     agent = Agent(config, environment_of(about, actions, str(file)), actions)
     policy = array_file.fill(jax.eval_shape(agent.policy_template), arrays, file)
     return TrainedAgent(agent, policy["params"], policy["similarity"], epsilon, seed)
@@ -186,6 +191,8 @@ def load_agent(
 def read_policy(path: str | Path, which: Which = "last") -> tuple[Path, dict[str, np.ndarray], dict[str, Any]]:
     """The file of a policy, its arrays under the names of a policy file, and their description."""
     file = _policy_file(Path(path), which)
+    if holds_bundle(file):
+        raise UserError(f"{file}: a bundle of macros and their similarity, in which there is no policy")
     arrays, about = array_file.read(file)
     if about.get("format") not in ("masp-policy", "masp-checkpoint") or "environment" not in about:
         raise UserError(f"{file}: not a policy that says what it was trained for; was it written by an older masp?")
@@ -194,8 +201,12 @@ def read_policy(path: str | Path, which: Which = "last") -> tuple[Path, dict[str
 
 
 def _policy_file(path: Path, which: Which) -> Path:
+    if which not in get_args(Which):
+        raise UserError(f"which must be one of {', '.join(get_args(Which))}, got {shortened(which)}")
     if path.is_file():
         return path
+    if not path.exists():
+        raise UserError(f"{path}: there is no such run directory or policy file")
     if which == "checkpoint":
         checkpoints = Checkpoints(path / "checkpoints")
         if not checkpoints.ticks():
