@@ -49,8 +49,13 @@ def import_user_module(module: str, user: str) -> Any:
 
 
 def require_no_import() -> None:
-    """Raise `UserError` if a module that a run needs is just being imported, and trains meanwhile."""
-    if _import_under_way.get():
+    """Raise `UserError` if a module that a run needs is just being imported, and trains meanwhile.
+
+    A process that `multiprocessing` spawns, as those of environments, imports the script that spawned it.
+    """
+    processes = sys.modules.get("multiprocessing.process")
+    spawning = processes is not None and getattr(processes.current_process(), "_inheriting", False)
+    if _import_under_way.get() or spawning:
         raise UserError(
             'it trains when it is imported; put that part of it under `if __name__ == "__main__":`, so that what the '
             "run needs from it can be imported alone"

@@ -50,6 +50,13 @@ def test_an_environment_that_raises_in_its_process_is_named(config):
     assert set(multiprocessing.active_children()) == before
 
 
+def test_a_script_that_a_new_process_imports_must_not_train(config, monkeypatch):
+    """`_inheriting` is what multiprocessing sets while a spawned process runs the script of its parent."""
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(UserError, match=r"it trains when it is imported; put that part .* `if __name__ == \"__main__"):
+        train(config)
+
+
 def test_there_are_no_more_processes_than_environments():
     with pytest.raises(UserError, match="env_workers must be at most num_envs, 8, got 9"):
         TrainConfig(env="CartPole-v1", env_workers=9)
