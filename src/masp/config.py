@@ -101,6 +101,8 @@ class AgentConfig:
             raise UserError(f"value_range must be a lower and a higher number, got {low:g} and {high:g}")
 
 
+MATRIX_ACTIONS = 256
+"""With `auto`, more actions than this have an embedded similarity: the matrix costs more and finds less there."""
 STARTS = ("constant", "overlap", "random", "identity")
 """Similarities that a run can start with, besides one from a file."""
 
@@ -126,13 +128,16 @@ class SimilarityConfig:
     """Data of the meta-objective: a sample of its own (Algorithm 1), or the batch of the next update, whose gradient is
     computed anyway."""
     meta_period_updates: int = 8
-    """Updates per meta-update; 1 costs most and needs the fewest frames (paper: 1)."""
+    """Updates per meta-update; 1 costs most and needs the fewest frames (paper: 1). An embedded similarity has at least
+    64."""
     trace_length: int = 1
     """Inner updates that a meta-gradient reaches back."""
     entropy_weight: float = 0.0
     """Weight of the row entropy in a meta-step; positive values resist the collapse to the identity."""
-    similarity_rank: int = 0
-    """Rank of a factored similarity, whose cost grows linearly with the actions; 0: the whole matrix (paper)."""
+    similarity_form: Literal["auto", "matrix", "embedded"] = "auto"
+    """`matrix`: one number per pair of actions, each learned by meta-gradient (paper); `embedded`: from what actions are
+    predicted to do, weighted by meta-gradient, at a cost that grows linearly with the actions; `auto`: the matrix up to
+    256 actions, or where another setting needs it."""
     embedding: int = 32
     """Size of the embedding of the similarity that the network sees; 0: none (paper: 32, 16, 8)."""
 
@@ -146,12 +151,26 @@ class SimilarityConfig:
         """The file that the similarity starts from; empty where it is made."""
         return "" if self.similarity_start in STARTS else self.similarity_start
 
+    @property
+    def needs_matrix(self) -> str:
+        """The setting that an embedded similarity cannot have; empty: none."""
+        unlike = {
+            "meta_learning_rate 0": self.frozen,
+            f"similarity_start {self.similarity_start}": self.similarity_start != "constant",
+            "penalty_form literal": self.penalty_form == "literal",
+            f"trace_length {self.trace_length}": self.trace_length > 1,
+            "entropy_weight": self.entropy_weight > 0,
+        }
+        return next((name for name, applies in unlike.items() if applies), "")
+
     def __post_init__(self) -> None:
-        _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding", "similarity_rank")
+        _require(self, 0, None, "penalty_weight", "meta_learning_rate", "embedding")
         _require(self, 1, None, "meta_period_updates", "trace_length")
         _require_choices(self)
         if not self.similarity_start:
             raise UserError(f"similarity_start must be one of {', '.join(STARTS)}, or the file of a bundle")
+        if self.similarity_form == "embedded" and self.needs_matrix:
+            raise UserError(f"similarity_form embedded does not go with {self.needs_matrix}: use matrix or auto")
 
 
 @dataclass(frozen=True)
@@ -230,6 +249,13 @@ class TrainConfig:
         """Whether the similarity penalty is part of the loss."""
         return self.variant in ("masp", "outcomes") and self.similarity.penalty_weight > 0
 
+    def embeds(self, num_actions: int) -> bool:
+        """Whether so many actions have an embedded similarity."""
+        s = self.similarity
+        if self.variant != "masp" or not self.penalised or self.init_from or s.needs_matrix or num_actions < 2:
+            return False
+        return s.similarity_form == "embedded" or (s.similarity_form == "auto" and num_actions > MATRIX_ACTIONS)
+
     def __post_init__(self) -> None:
         _require(self, 1, None, "frames", "num_envs", "log_every_frames", "eval_episodes")
         _require(self, 0, None, "eval_every_frames", "env_workers", "env_timeout", "env_restarts")
@@ -244,9 +270,9 @@ class TrainConfig:
     def _require_outcomes_possible(self) -> None:
         if self.agent.n_step > 1 and not self.agent.intra_option:
             raise UserError("variant outcomes learns from single decisions: add --n-step 1 or --intra-option")
-        if self.similarity.penalty_form == "literal" or self.similarity.similarity_rank:
+        if self.similarity.penalty_form == "literal" or self.similarity.similarity_form == "embedded":
             raise UserError(
-                "penalty_form literal and similarity_rank belong to a meta-learned similarity: --variant masp"
+                "penalty_form literal and similarity_form embedded belong to a meta-learned similarity: --variant masp"
             )
         if self.demonstration.demonstrations and (self.agent.n_step, self.demonstration.demonstration_n_step) != (1, 1):
             raise UserError(
@@ -263,8 +289,8 @@ class TrainConfig:
         if self.variant == "rainbow":
             plain |= {"intra_option": False, "macros_for": "acting", "macros": ""}
         if self.variant in ("rainbow", "macros"):
-            plain |= {"embedding": 0, "similarity_rank": 0, "penalty_weight": 0.0, "similarity_start": "identity"}
-            plain |= {"meta_learning_rate": 0.0}
+            plain |= {"embedding": 0, "similarity_form": "auto", "penalty_weight": 0.0}
+            plain |= {"similarity_start": "identity", "meta_learning_rate": 0.0}
         return replace(self, **plain)
 
 
@@ -274,7 +300,7 @@ SECTIONS: dict[str, type] = {
     "demonstration": DemonstrationConfig,
 }
 """Nested parts of a `TrainConfig`."""
-CONSTANT = {"demonstration_share": 0.25}
+CONSTANT = {"demonstration_share": 0.25, "similarity_rank": 0}
 """Settings of version 0.2 that are constants now; files of that version name them."""
 
 

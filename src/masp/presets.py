@@ -31,6 +31,7 @@ PAPER_ATARI: dict[str, Any] = {
     "importance": (0.4, 1.0),
     "penalty_weight": 0.3,
     "penalty_form": "sum",
+    "similarity_form": "matrix",
     "meta_learning_rate": 0.001,
     "embedding": 32,
     # Algorithm 1
@@ -98,6 +99,7 @@ ATARI: dict[str, Any] = {
     # a mean over actions; with 50 of them a weight of 0.03 in the paper's sum; not measured on Atari
     "penalty_weight": 1.5,
     "penalty_form": "mean",
+    "similarity_form": "auto",
     "entropy_weight": 0.0,
     # a meta-step that costs little: 10 million frames are 625,000 updates, so one in 16 leaves 39,000
     "held_out": "next",
@@ -131,6 +133,7 @@ MINIGRID: dict[str, Any] = {
     # a mean over actions; with 15 of them 0.003 in the paper's sum (at ten times that, FourRooms is learned later)
     "penalty_weight": 0.05,
     "penalty_form": "mean",
+    "similarity_form": "auto",
     "entropy_weight": 0.0,
     # 500,000 steps are 15,600 updates: 1,950 meta-steps
     "held_out": "next",
@@ -262,6 +265,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 PAPER: dict[str, Any] = {
     "intra_option": False,
     "macros_for": "acting",
+    "similarity_form": "matrix",
     "held_out": "separate",
     "meta_period_updates": 1,
 }

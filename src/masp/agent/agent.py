@@ -23,7 +23,7 @@ from masp.environments.base import SUCCESS_UNKNOWN, EnvInfo, Step
 from masp.errors import UserError
 from masp.macros import execution
 from masp.macros.actions import ActionSet
-from masp.similarity import matrix
+from masp.similarity import embedded
 
 METRIC_STATES = 64
 """States whose action values are computed for a row of the metrics."""
@@ -188,8 +188,9 @@ class Agent:
         """Parameters and similarity of the right shapes, as the policy file holds them."""
         shape, stack = self.info.observation_shape, self.config.agent.stack
         observation = jnp.zeros((1, *shape[:-1], shape[-1] * stack), self.info.observation_dtype)
-        key, rank = jax.random.PRNGKey(0), self.config.similarity.similarity_rank
-        similarity = matrix.start("identity", self.actions.sequences(), key, rank)
+        key, count = jax.random.PRNGKey(0), len(self.actions)
+        embeds = self.config.embeds(count)
+        similarity = jnp.asarray(embedded.start(count) if embeds else np.eye(count, dtype=np.float32))
         params = self.learner.network.init(key, observation, similarity)["params"]
         return {"params": params, "similarity": similarity}
 

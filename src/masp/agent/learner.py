@@ -17,6 +17,7 @@ from masp.agent import losses
 from masp.agent.networks import Noise, QNetwork, draw_noise
 from masp.agent.replay import Batch
 from masp.config import TrainConfig
+from masp.similarity.embedded import Embedded
 from masp.similarity.features import flat_features
 from masp.similarity.kinds import Evidence, Fixed, Nothing, Similarity
 from masp.similarity.meta_learned import MetaLearned
@@ -85,6 +86,17 @@ class Learner:
             return Outcomes(features, self.network.num_actions, s.penalty_form, self.config.agent.n_step == 1)
         if s.frozen:
             return Fixed(s.penalty_form)
+        if self.config.embeds(self.network.num_actions):
+            return Embedded(
+                partial(flat_features, kind=self.network.observation_kind),
+                self._inner_values,
+                self.adam.transformation,
+                self.network.num_actions,
+                s.penalty_form,
+                s.meta_optimiser,
+                s.meta_period_updates,
+                self.config.agent.n_step == 1,
+            )
         return MetaLearned(
             self._inner_values,
             self.adam.transformation,

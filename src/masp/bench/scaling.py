@@ -1,4 +1,4 @@
-"""How the cost of an update grows with the number of actions, with the similarity as a matrix and as factors.
+"""How the cost of an update grows with the number of actions, with the similarity as a matrix and embedded.
 
 Updates alone, on random data: `masp` over `macros`, whose last layer grows too. The metrics of an update are summed as
 in a run. Otherwise XLA would remove action values that `macros` computes only for the metrics.
@@ -21,31 +21,32 @@ from masp.config import TrainConfig, replace
 from masp.environments.registry import family_of
 from masp.ops import tune_this_process
 from masp.presets import from_preset
+from masp.similarity import embedded
 from masp.similarity import matrix as sim
 
 ACTIONS = (50, 128, 256, 512, 1042)
-RANK = 16
 NETWORKS: dict[str, tuple[str, tuple[int, ...], Any]] = {
     # name: an environment whose preset to use, shape and type of one observation
+    "vector": ("planted-grid", (36,), jnp.float32),
     "planes": ("minatar-breakout", (10, 10, 6), jnp.bool_),
     "image": ("Breakout", (84, 84, 4), jnp.uint8),
 }
-UPDATES = {"planes": 48, "image": 16}
+UPDATES = {"vector": 192, "planes": 64, "image": 64}
 """Updates per turn: a multiple of the meta-period."""
 VARIANTS: dict[str, dict[str, Any]] = {
     "macros": {"variant": "macros"},
-    "matrix": {"variant": "masp", "similarity_rank": 0},
-    "factors": {"variant": "masp", "similarity_rank": RANK},
+    "matrix": {"variant": "masp", "similarity_form": "matrix"},
+    "embedded": {"variant": "masp", "similarity_form": "embedded"},
 }
 
 
 def run(quick: bool = False) -> dict[str, Any]:
     """Measure both networks at all sizes; `quick` only shows that it works."""
     turns = 3 if quick else 5
-    figures: dict[str, Any] = {"turns": turns, "rank": RANK}
+    figures: dict[str, Any] = {"turns": turns}
     for network in ("planes",) if quick else NETWORKS:
         counts = ACTIONS[:2] if quick else ACTIONS
-        figures.update(in_own_process(_measure, network, counts, turns, 8 if quick else UPDATES[network]))
+        figures.update(in_own_process(_measure, network, counts, turns, 16 if quick else UPDATES[network]))
     return figures
 
 
@@ -63,7 +64,7 @@ def _measure(network: str, counts: tuple[int, ...], turns: int, updates: int) ->
         seconds = in_turns({name: lambda w=w: w.do(updates) for name, w in work.items()}, turns)  # type: ignore[misc]
         at = f"{network}_{count}_actions"
         figures[f"{at}_macros_ms"] = 1e3 * float(min(seconds["macros"])) / updates
-        for kind in ("matrix", "factors"):
+        for kind in [k for k in work if k != "macros"]:
             figure = ratio(f"{at}_{kind}_over_macros", seconds[kind], seconds["macros"])
             print(json.dumps(figure), file=sys.stderr, flush=True)  # progress: the largest sizes take minutes
             figures.update(figure)
@@ -83,7 +84,8 @@ class _Updates:
         ones = jnp.ones(a.batch_size)
         transition = Transition(states, ones.astype(jnp.int32), ones, 0.9 * ones, states[::-1])
         self._batch = Batch(transition, ones, jnp.arange(a.batch_size))
-        similarity = sim.start("constant", [[0]] * actions, key, s.similarity_rank)
+        embeds = config.embeds(actions)
+        similarity = jnp.asarray(embedded.start(actions)) if embeds else sim.start("constant", [[0]] * actions, key)
         hyper = Hyper(jnp.asarray(s.penalty_weight), jnp.asarray(s.meta_learning_rate))
         self._state = (
             jax.jit(self._learner.init)(key, states[:1], similarity, hyper),

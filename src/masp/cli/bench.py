@@ -2,7 +2,7 @@
 
 masp bench overhead    wall time of masp over macros
 masp bench throughput  steps and updates per second, environment included
-masp bench scaling     growth with the number of actions, similarity as matrix and as factors
+masp bench scaling     growth with the number of actions, similarity as a matrix and embedded
 masp bench mining      mining over collections.Counter, growth to 50 million rows
 """
 

@@ -77,8 +77,6 @@ def as_matrix(similarity: Array | np.ndarray) -> Array | np.ndarray:
 
 def project(similarity: Array) -> Array:
     """The nearest similarity that is symmetric, in [0, 1] and one on the diagonal (appendix A.2)."""
-    if is_factored(similarity):
-        return factored.project(similarity)
     symmetric = (similarity + similarity.T) / 2
     return jnp.fill_diagonal(jnp.clip(symmetric, 0.0, 1.0), 1.0, inplace=False)
 
@@ -91,8 +89,8 @@ def row_entropy(similarity: Array) -> Array:
     return jnp.mean(jnp.sum(terms, axis=-1)) / jnp.log(max(p.shape[-1], 2))
 
 
-def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array, rank: int = 0) -> Array:
-    """[A, A] the similarity before anything was learned, or factors [A, rank] of it.
+def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array) -> Array:
+    """[A, A] the similarity before anything was learned.
 
     Args:
       kind: `constant`: all pairs are equally similar, each row sums to one plus `starts.START_MASS`; `random`: entries
@@ -102,23 +100,9 @@ def start(kind: Start, sequences: Sequence[Sequence[int]], key: Array, rank: int
     """
     count = len(sequences)
     mean = mean_entry(count)
-    if rank:
-        return _factored_start(kind, sequences, mean, key, rank)
     if kind == "random":
         return project(jax.random.uniform(key, (count, count), maxval=2 * mean))
     return starting_matrix(kind, sequences).astype(np.float32)  # type: ignore[return-value]
-
-
-def _factored_start(kind: Start, sequences: Sequence[Sequence[int]], mean: float, key: Array, rank: int) -> Array:
-    count = len(sequences)
-    if kind == "identity":
-        return jnp.zeros((count, rank))
-    if kind == "overlap":
-        return jnp.asarray(factored.factor(overlap_matrix(sequences), rank))
-    if kind == "constant":
-        return factored.constant(count, rank, mean, key)
-    # The mean of u_i . u_j is R times the square of the mean entry.
-    return factored.project(jax.random.uniform(key, (count, rank), maxval=2 * (mean / rank) ** 0.5))
 
 
 def group_auc(similarity: np.ndarray, groups: np.ndarray) -> float:

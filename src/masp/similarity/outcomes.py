@@ -106,8 +106,8 @@ class Outcomes:
 
 def init(key: Array, num_actions: int, size: int) -> Model:
     """A model that has seen nothing, for states with `size` features."""
-    width = size if size <= MAX_PREDICTED_FEATURES else NUM_PROJECTIONS
-    projection = jnp.eye(size) if width == size else jax.random.normal(key, (size, width)) / width**0.5
+    projection = outcome_projection(key, size)
+    width = projection.shape[1]
     outcomes = jnp.zeros(width + 2)
     return Model(
         shared=jnp.zeros((width + 2, size)),
@@ -121,6 +121,19 @@ def init(key: Array, num_actions: int, size: int) -> Model:
         square=outcomes,
         error=outcomes,
     )
+
+
+def outcome_projection(key: Array, size: int) -> Array:
+    """[F, O - 2] from features to predicted features: the identity, or random directions where there are many."""
+    if size <= MAX_PREDICTED_FEATURES:
+        return jnp.eye(size)
+    return jax.random.normal(key, (size, NUM_PROJECTIONS)) / NUM_PROJECTIONS**0.5
+
+
+def observed_outcomes(x_tm1: Array, x_t: Array, transition: Any, projection: Array) -> Array:
+    """[B, O] changes of the projected features, reward and whether the episode ended."""
+    ended = (transition.discount_t == 0)[:, None]
+    return jnp.concatenate([(x_t - x_tm1) @ projection, transition.r_t[:, None], ended], axis=1)
 
 
 def predicted_similarity(model: Model, x: Array) -> Array:
@@ -159,8 +172,7 @@ def learn(model: Model, x_tm1: Array, x_t: Array, transition: Any, weight: Array
       weight: [B] importance weights.
     """
     a = transition.a_tm1
-    ended = (transition.discount_t == 0)[:, None]
-    outcome = jnp.concatenate([(x_t - x_tm1) @ model.projection, transition.r_t[:, None], ended], axis=1)
+    outcome = observed_outcomes(x_tm1, x_t, transition, model.projection)
     error = outcome - x_tm1 @ model.shared.T - _own_outcomes(model, x_tm1)[jnp.arange(len(a)), a]
     model = _with_moments(model, x_tm1, outcome, error, weight)
     noise = jnp.clip(_by_kind(model, model.error) / jnp.maximum(_variance(model), 1e-12), 1e-3, 1.0)  # [3]

@@ -19,7 +19,7 @@ from masp.config import TrainConfig, replace, to_flat
 from masp.environments.base import EnvInfo
 from masp.errors import UserError
 from masp.macros.actions import ActionSet
-from masp.similarity import factored, matrix
+from masp.similarity import embedded, matrix
 from masp.similarity.bundle import is_bundle, load_bundle
 from masp.training.initial import parameters_for, read_source
 
@@ -62,9 +62,6 @@ def lane_actions(configs: Sequence[TrainConfig], info: EnvInfo) -> list[ActionSe
     for one, config in zip(actions, configs, strict=True):
         if one.lengths.tolist() != actions[0].lengths.tolist():
             raise UserError(f"{config.macros}: its macros have other lengths than those of the runs to train with")
-    rank = configs[0].similarity.similarity_rank
-    if rank >= len(actions[0]):
-        raise UserError(f"similarity_rank must be below the number of actions, {len(actions[0])}, got {rank}")
     return actions
 
 
@@ -89,15 +86,12 @@ def _start_similarity(config: TrainConfig, actions: ActionSet, key: Array) -> Ar
     """[A, A], or factors of it; `key` is for a random one."""
     s = config.similarity
     if config.init_from and (source := read_source(config.init_from)).gives_similarity(config, actions):
-        return _with_rank(source.similarity, s.similarity_rank)
+        return jnp.asarray(source.similarity)
+    if config.embeds(len(actions)):
+        return embedded.start(len(actions))  # type: ignore[return-value]
     if not s.bundle:
-        return matrix.start(s.similarity_start, actions.sequences(), key, s.similarity_rank)  # type: ignore[arg-type]
+        return matrix.start(s.similarity_start, actions.sequences(), key)  # type: ignore[arg-type]
     bundle = load_bundle(s.bundle)
     if bundle.actions.sequences() != actions.sequences():
         raise UserError(f"{s.bundle}: its similarity is for other macros than those of the run; leave --macros out")
-    return _with_rank(bundle.similarity, s.similarity_rank)
-
-
-def _with_rank(similarity: np.ndarray, rank: int) -> Array:
-    """The matrix, or factors of it."""
-    return jnp.asarray(factored.factor(similarity, rank) if rank else similarity)
+    return jnp.asarray(bundle.similarity)
