@@ -138,6 +138,7 @@ def different(name, value, kind):
     choices |= {
         "meta_optimiser": "sgd",
         "held_out": "separate",
+        "similarity_form": "matrix",
         "env_options": ("size=5",),
         "value_range": [-1.0, 20.0],
         "importance": [0.2, 0.3],

@@ -135,8 +135,8 @@ class SimilarityConfig:
     entropy_weight: float = 0.0
     """Weight of the row entropy in a meta-step; positive values resist the collapse to the identity."""
     similarity_form: Literal["auto", "matrix", "embedded"] = "auto"
-    """`matrix`: one number per pair of actions, each learned by meta-gradient (paper); `embedded`: from what actions are
-    predicted to do, weighted by meta-gradient, at a cost that grows linearly with the actions; `auto`: the matrix up to
+    """`matrix`: one number per pair of actions, each learned by meta-gradient (paper); `embedded`: from predictions of
+    what actions do, weighted by meta-gradient, at a cost that grows linearly with the actions; `auto`: the matrix up to
     256 actions, or where another setting needs it."""
     embedding: int = 32
     """Size of the embedding of the similarity that the network sees; 0: none (paper: 32, 16, 8)."""

@@ -93,7 +93,10 @@ def test_controls_match_their_names():
     assert [similarity.similarity_start for similarity in frozen[:3]] == ["constant", "random", "overlap"]
     learned = config_of(BASE).similarity
     assert not learned.frozen
-    assert frozen[0] == dataclasses.replace(learned, meta_learning_rate=0.0)  # although BASE overrides the rate
+    assert learned.similarity_form == "matrix"  # the paper's, however many actions there are
+    as_frozen = dataclasses.replace(learned, meta_learning_rate=0.0, similarity_form="auto")
+    assert frozen[0] == as_frozen  # although BASE overrides the rate
+    assert config_of(replace(BASE, control="embedded")).embeds(20)
     assert config_of(replace(BASE, control="macros")).penalised is False
     assert config_of(replace(BASE, control="rainbow")).variant == "rainbow"
     assert config_of(replace(BASE, control="outcomes")).variant == "outcomes"

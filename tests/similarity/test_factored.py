@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from masp.similarity import factored
-from masp.similarity.matrix import as_matrix, batch_penalty, project, smoothing, start
+from masp.similarity.matrix import as_matrix, batch_penalty, smoothing
 
 A, R = 6, 3
-raw_factors = hnp.arrays(np.float32, (A, R), elements=st.floats(-2, 2, width=32))
-jit_project, jit_matrix = jax.jit(factored.project), jax.jit(factored.matrix)
+raw_factors = hnp.arrays(np.float32, (A, R), elements=st.floats(0, 2, width=32))
+jit_project, jit_matrix = jax.jit(factored.inside_unit_ball), jax.jit(factored.matrix)
 
 
 @settings(max_examples=100, deadline=None)
@@ -32,7 +32,7 @@ def test_projected_factors_make_a_similarity(raw):
 def test_penalty_equals_that_of_the_matrix(form):
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)
-        factors = project(jnp.asarray(rng.uniform(0, 0.8, (A, R))))
+        factors = factored.inside_unit_ball(jnp.asarray(rng.uniform(0, 0.8, (A, R))))
         q = jnp.asarray(rng.normal(size=(4, A)))
         p = smoothing(as_matrix(factors), form)
         expected = np.mean([jnp.square(values - p @ values).sum() for values in q]) / (A if form == "mean" else 1)
@@ -43,27 +43,3 @@ def test_penalty_equals_that_of_the_matrix(form):
         of_matrix = jax.grad(lambda s: batch_penalty(q, s, form))(as_matrix(factors))
         off = np.where(np.eye(A, dtype=bool), 0.0, of_matrix)
         np.testing.assert_allclose(slope, (off + off.T) @ factors, rtol=1e-10)
-
-
-def test_starts():
-    sequences = [[0], [1], [0, 0], [0, 1], [1, 1, 0], [1, 0, 0, 1]]
-    key = jax.random.PRNGKey(0)
-    off = ~np.eye(A, dtype=bool)
-    constant = np.asarray(as_matrix(start("constant", sequences, key, R)))[off]
-    np.testing.assert_allclose(constant, 0.2, rtol=0.2)  # five others, a mass of 1
-    assert constant.std() > 0
-    drawn = np.asarray(as_matrix(start("random", sequences, key, R)))[off]
-    assert 0.1 < drawn.mean() < 0.4 and drawn.std() > constant.std()
-    np.testing.assert_array_equal(as_matrix(start("identity", sequences, key, R)), np.eye(A))
-    # Rank 3 cannot hold every overlap of six actions, but it keeps their order on the whole.
-    exact = np.asarray(start("overlap", sequences, key))[off]
-    near = np.asarray(as_matrix(start("overlap", sequences, key, R)))[off]
-    assert np.corrcoef(exact, near)[0, 1] > 0.9
-
-
-def test_groups_can_be_factored_exactly():
-    groups = np.array([0, 1, 2, 0, 1, 2, 2, 0])
-    blocks = (groups[:, None] == groups[None, :]) * 0.7
-    np.fill_diagonal(blocks, 1.0)
-    found = np.asarray(as_matrix(jnp.asarray(factored.factor(blocks, 3))))
-    np.testing.assert_allclose(found, blocks, atol=0.02)

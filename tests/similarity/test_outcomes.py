@@ -235,7 +235,10 @@ def test_a_run_learns_with_it(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"similarity_rank": 4}, "similarity_rank belong to a meta-learned similarity: --variant masp"),
+        (
+            {"similarity_form": "embedded"},
+            "embedded belong to a meta-learned similarity: --variant masp",
+        ),
         ({"penalty_form": "literal"}, "belong to a meta-learned similarity: --variant masp"),
         ({"n_step": 3}, "add --n-step 1 or --intra-option"),
         ({"similarity_start": "some.safetensors"}, "takes none from a bundle"),

@@ -11,6 +11,7 @@ from typing import Any
 
 PLAIN: dict[str, Any] = {"intra_option": False, "macros_for": "acting"}
 """Macros as in the paper: actions like all others, and no learning from the steps inside them."""
+_MATRIX: dict[str, Any] = {"variant": "masp", "similarity_form": "matrix"}
 _FROZEN: dict[str, Any] = {"variant": "masp", "meta_learning_rate": 0.0}
 
 CONTROLS: dict[str, dict[str, Any]] = {
@@ -20,16 +21,17 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "uniform": {**PLAIN, **_FROZEN, "similarity_start": "constant"},  # all pairs equally similar, fixed
     "random": {**PLAIN, **_FROZEN, "similarity_start": "random"},  # random similarity, fixed
     "overlap": {**PLAIN, **_FROZEN, "similarity_start": "overlap"},  # common subsequences of the macros, fixed
-    "masp": {**PLAIN, "variant": "masp"},  # similarity meta-learned
-    "prior": {**PLAIN, "variant": "masp", "similarity_start": "overlap"},  # meta-learned, starting from the overlap
+    "masp": {**PLAIN, **_MATRIX},  # similarity meta-learned, one number per pair of actions however many there are
+    "embedded": {**PLAIN, "variant": "masp", "similarity_form": "embedded"},  # from embeddings of the actions
+    "prior": {**PLAIN, **_MATRIX, "similarity_start": "overlap"},  # meta-learned, starting from the overlap
     "outcomes": {**PLAIN, "variant": "outcomes"},  # similarity per state, from predicted effects
     "truth": {**PLAIN, **_FROZEN},  # the true groups of the task, fixed
     "transfer": {**PLAIN, **_FROZEN},  # similarity of another trial, fixed
     "consensus": {**PLAIN, **_FROZEN},  # the same, denoised by `masp.similarity.consensus`
-    "agent": {**PLAIN, "variant": "masp"},  # parameters, macros and similarity of another trial, all learning
+    "agent": {**PLAIN, **_MATRIX},  # parameters, macros and similarity of another trial, all learning
     "agent frozen": {**PLAIN, **_FROZEN},  # the same, its similarity fixed
     "macros as it comes": {"variant": "macros"},
-    "masp as it comes": {"variant": "masp"},
+    "masp as it comes": _MATRIX,  # above 256 actions the preset has embeddings since
     "outcomes as it comes": {"variant": "outcomes"},
     "uniform as it comes": {**_FROZEN, "similarity_start": "constant"},
     "random as it comes": {**_FROZEN, "similarity_start": "random"},

@@ -26,6 +26,8 @@ IGNORED = ("out", "seed", "macros", "env_workers", "env_timeout", "env_restarts"
 LATER = frozenset(field.name for field in dataclasses.fields(DemonstrationConfig))
 """Settings that are newer than records of format 2. They count for an id only where they differ from their default:
 otherwise a new option of the package would make all finished results look unfinished."""
+BEFORE_EMBEDDINGS = {"similarity_rank": 0}
+"""A setting of format 2 that is gone since, but part of the ids of all trials with a penalty."""
 OUTCOMES_VERSION = 2
 """Version of `masp.similarity.outcomes`; a change of its results needs new ids."""
 
@@ -202,11 +204,14 @@ def _deciding_settings(trial: Trial) -> dict[str, Any]:
     unused = set(IGNORED)
     if config.variant in ("rainbow", "macros"):  # no penalty: nothing reads the settings of the similarity
         unused |= {name for name, section in sections.items() if section == "similarity"}
-    return {
+    if config.similarity.similarity_form != "embedded":
+        unused.add("similarity_form")
+    settings = {
         name: value
         for name, value in to_flat(config).items()
         if name not in unused and (name not in LATER or value != defaults[name])
     }
+    return settings if "similarity_start" in unused else {**BEFORE_EMBEDDINGS, **settings}
 
 
 def _recipe(trial: Trial) -> dict[str, Any]:

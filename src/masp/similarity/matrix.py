@@ -16,7 +16,6 @@ import numpy as np
 from jax import Array
 
 from masp.errors import UserError
-from masp.macros.overlap import overlap_matrix
 from masp.similarity import factored
 from masp.similarity.starts import mean_entry, starting_matrix
 
