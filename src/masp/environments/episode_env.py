@@ -40,7 +40,7 @@ class EpisodeEnv:
     def __init__(self, env: gymnasium.Env, row: np.ndarray, index: int):
         """`index`: number of the environment in its vector, for messages."""
         self.env, self._row, self._index = env, row, index
-        self._space = env.observation_space
+        self._space, self._shape = env.observation_space, env.observation_space.shape
         self._fits = None if isinstance(self._space, spaces.Box) else _check(self._space)
         self._actions: list[int] = []
         self._has_masks: bool | None = None  # None: not yet known
@@ -133,12 +133,14 @@ class EpisodeEnv:
             self._row[...] = np.reshape(flat, self._row.shape)  # type: ignore[arg-type]
             return
         array = observation if isinstance(observation, np.ndarray) else self._array(observation)
-        if array.shape != self._space.shape:  # assigning would broadcast it
+        if array.shape != self._shape:  # assigning would broadcast it
             raise UserError(
-                f"environment {self._index} returned an observation of {array.shape}, expected {self._space.shape}"
+                f"environment {self._index} returned an observation of {array.shape}, expected {self._shape}"
             )
-        if array.dtype != self._row.dtype:
-            self._require_castable(array)
+        if array.dtype == self._row.dtype:
+            self._row[...] = array.reshape(self._row.shape)
+            return
+        self._require_castable(array)
         with np.errstate(over="ignore"):  # infinite afterwards, which the agent finds
             self._row[...] = array.reshape(self._row.shape)
 
@@ -146,7 +148,7 @@ class EpisodeEnv:
         try:
             return np.asarray(observation)
         except ValueError:
-            raise self._other("observation", observation, f"an array of {self._space.shape}") from None
+            raise self._other("observation", observation, f"an array of {self._shape}") from None
 
     def _require_castable(self, array: np.ndarray) -> None:
         """Raise `UserError` where the type of the space cannot hold the numbers of an observation."""
@@ -171,7 +173,7 @@ class EpisodeEnv:
 
     def _number(self, name: str, value: Any) -> float:
         """A single number; infinite where it is too large."""
-        if not isinstance(value, (float, int)) and not _is_single(value):
+        if not isinstance(value, (float, int, np.floating, np.integer)) and not _is_single(value):
             raise self._other(name, value, "a number")
         try:
             return float(value)
@@ -180,7 +182,7 @@ class EpisodeEnv:
 
     def _truth(self, name: str, value: Any) -> bool:
         """A single truth value, which texts are not, whatever they say."""
-        if not isinstance(value, bool) and not (_is_single(value) and value in (0, 1)):
+        if not isinstance(value, (bool, np.bool_)) and not (_is_single(value) and value in (0, 1)):
             raise self._other(name, value, "a truth value")
         return bool(value)
 
