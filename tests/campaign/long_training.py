@@ -66,7 +66,7 @@ def sample(process: subprocess.Popen[bytes], run: Path) -> dict[str, float]:
         "seconds": time.monotonic(),
         "cpu_seconds": (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"),
         "frames": frames,
-        "memory_mb": int(status["VmRSS"].split()[0]) / 1024,
+        "memory_mb": int(status["RssAnon"].split()[0]) / 1024,  # without files, whose pages the system takes and gives
         "files": len(list((proc / "fd").iterdir())),
         "threads": int(status["Threads"]),
         "maps": (proc / "maps").read_bytes().count(b"\n"),
