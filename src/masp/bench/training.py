@@ -1,6 +1,7 @@
 """Speed of whole training runs at the presets, environment included.
 
-`overhead`: what meta-learning the similarity costs, as wall time of `masp` over `macros` for the same frames.
+`overhead`: what meta-learning the similarity and what macros cost, as wall time of `masp` over `macros` and of `macros`
+over `rainbow`, for the same frames; on the planted grid also `outcomes` over `macros`.
 `throughput`: steps and updates per second of `rainbow`. Absolute figures depend on the machine and its load; ratios are
 of one run. The comparison with other libraries is `benchmarks/peers.py`.
 """
@@ -23,8 +24,11 @@ SMALL_REPLAY = {"replay_steps": 20_000, "min_replay_steps": 1_000}
 OVERHEAD_CASES: dict[str, Case] = {
     "planted": ("planted-grid", {"env_options": ("copies=8",)}, 400),
     "minigrid": ("DoorKey-5x5", {}, 60),
+    "minatar": ("minatar-breakout", {}, 128),
+    "gymnasium": ("CartPole-v1", {}, 200),
     "atari": ("Breakout", SMALL_REPLAY, 8),
 }
+RATIOS = (("masp", "macros"), ("macros", "rainbow"))
 THROUGHPUT_CASES: dict[str, Case] = {
     "minigrid": ("DoorKey-5x5", {"env_options": ("backend=minigrid",)}, 100),
     "minigrid_envpool": ("DoorKey-5x5", {"env_options": ("backend=envpool",)}, 100),
@@ -49,13 +53,17 @@ def overhead(quick: bool = False) -> dict[str, Any]:
 
 def _overhead(name: str, turns: int, quick: bool) -> dict[str, Any]:
     """One case."""
-    work = {variant: _training(OVERHEAD_CASES[name], variant, quick) for variant in ("macros", "masp")}
+    ratios = (*RATIOS, ("outcomes", "macros")) if name == "planted" else RATIOS
+    variants = dict.fromkeys(variant for pair in ratios for variant in pair)
+    work = {variant: _training(OVERHEAD_CASES[name], variant, quick) for variant in variants}
     seconds = in_turns(work, turns)
-    return {
+    figures = {
         f"{name}_updates_per_turn": work["masp"].updates,
         f"{name}_macros_seconds": float(min(seconds["macros"])),
-        **ratio(f"{name}_masp_over_macros", seconds["masp"], seconds["macros"]),
     }
+    for slow, fast in ratios:
+        figures.update(ratio(f"{name}_{slow}_over_{fast}", seconds[slow], seconds[fast]))
+    return figures
 
 
 def throughput(quick: bool = False) -> dict[str, Any]:
