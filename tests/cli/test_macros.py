@@ -59,6 +59,11 @@ def test_noise(file, tmp_path, capsys):
     assert "of 3 macros" in capsys.readouterr().out
 
 
+def test_a_folder_that_is_not_there_is_an_error_of_the_system(file, capsys):
+    assert main(["macros", "show", str(file), "--png", "nowhere/x.png"]) == 1
+    assert "nowhere/x.png: No such file" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -66,7 +71,6 @@ def test_noise(file, tmp_path, capsys):
         (["noise", "FILE", "--p", "2", "--out", "OUT"], "probability between 0 and 1"),
         (["noise", "FILE", "--seed", "-1", "--out", "OUT"], "seed must not be negative"),
         (["noise", "FILE", "--out", "nowhere/x.json"], "cannot be written"),
-        (["show", "FILE", "--png", "nowhere/x.png"], "nowhere/x.png: No such file"),
         (["show", "EMPTY", "--png", "x.png"], "no macros to draw"),
     ],
 )

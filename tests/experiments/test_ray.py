@@ -16,6 +16,7 @@ from masp.experiments.ray_executor import RayExecutor
 from masp.experiments.store import Store
 
 pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # Ray forks its nodes from this process
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -14,9 +15,11 @@ from masp.training.stopping import StoppedBySignal, StopRequest
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_signal_is_noted_and_the_old_handler_comes_back(name, code):
+def test_signal_is_noted_and_the_old_handler_comes_back(name, code, request):
     number = getattr(signal, name)
-    before = signal.getsignal(number)
+    before = signal.SIG_DFL if name != "SIGINT" else signal.default_int_handler
+    # Jobs in the background and under nohup begin with some signals ignored.
+    request.addfinalizer(partial(signal.signal, number, signal.signal(number, before)))
     with StopRequest() as stop:
         assert signal.getsignal(number) != before and stop.number == 0
         os.kill(os.getpid(), number)
