@@ -148,10 +148,11 @@ def test_unreadable_lines_and_plans_are_reported_and_the_rest_is_shown(store, ca
     file.write_text("nonsense\n" + file.read_text())
     (store / "plans" / "planted-laptop.json").write_text("{")
     assert main(["table", "planted", "--store", str(store)]) == 0
-    text = " ".join(capsys.readouterr().out.split())  # long paths are wrapped
-    assert f"{file}, line 1: not a record (broken JSON); left out" in text
-    assert f"{store / 'plans' / 'planted-laptop.json'}: line 1: broken JSON" in text
+    text = capsys.readouterr().out
     assert "0.500" in text and "[0.250, 0.750]" in text
+    unwrapped = "".join(text.split())  # lines are folded, long paths in the middle
+    assert f"{file},line1:notarecord(brokenJSON);leftout" in unwrapped
+    assert f"{store / 'plans' / 'planted-laptop.json'}:line1:brokenJSON" in unwrapped
 
 
 RESULTS = Path(__file__).parents[2] / "results"
