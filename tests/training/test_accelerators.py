@@ -144,6 +144,13 @@ def test_the_compiled_loop_for_accelerators(preset, variant):
         require_portable(program, *args)
 
 
+def test_embeddings_of_actions_for_accelerators():
+    config = replace(from_preset("planted", "planted-grid"), variant="masp", similarity_form="embedded", **SMALL)
+    assert config.embeds(2)
+    for program, *args in compiled_programs(config).values():
+        require_portable(program, *args)
+
+
 def test_what_only_a_cpu_can_do_is_found(monkeypatch):
     def called_back(x):
         return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct((), np.float32), x)
