@@ -33,7 +33,7 @@ from masp.similarity.metagradient import InnerStep, Params, meta_gradient
 from masp.similarity.outcomes import observed_outcomes, outcome_projection
 
 SIZE = 8
-"""Numbers per action. Of 4, 8 and 16, 4 cannot tell the eight groups of the bandit apart, and 16 learns slower."""
+"""Numbers per action. Of 4, 8 and 16, 4 tells the eight groups of the bandit apart less well, and 16 learns slower."""
 LANDMARKS = 32
 """Actions that all others are compared with; the cost of the penalty is proportional to their number."""
 SHARPNESS = 5.0
